@@ -28,8 +28,10 @@
     (1024u * 1024u) /* a JobMeta of 64 KiB unpacked; the largest expansion is about 12 (empty texts) */
 
 /*
- * Who hears of what follows from an event, in which order: README.md tells it, too. What a worker runs still is adopted when what its clients have sent again is
- * in the queue; the end of a worker is told to its sequences before its jobs come back, so that those jobs learn why.
+ * The subscribers of each effect, in the order of their calls; README.md lists them, too. A worker's runs are adopted
+ * after the jobs that its clients have sent again
+ * are in the queue. The end of a worker is told to its sequences before its jobs go back to the queue, so that those
+ * jobs get the right reason.
  */
 static const effect_row subscribers[EFFECT_COUNT] = {
     [EFFECT_CLIENT_GONE] = {departure_client_gone},
@@ -87,7 +89,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     return PEN_OK;
 }
 
-/* Jobs that are still live are answered to nobody: the connections are closed by now. */
+/* Jobs that are still live end without an answer: the connections are closed by now. */
 static void drop_jobs(struct broker *broker)
 {
     struct session *session;

@@ -23,16 +23,16 @@
 #include "spin.h"
 #include "urgency.h"
 
-#define DRAIN_MESSAGES 256u           /* of one socket before the other gets its turn */
+#define DRAIN_MESSAGES 256u           /* messages of one socket before the other gets its turn */
 #define DRAIN_BYTES    (256u * 1024u) /* the same in bytes: chunks are copied */
-#define SLOW_LOOK_US   1000u          /* signals, HTTP, keys while the broker is too busy to sleep */
-#define LOSS_LOOK_US   250u           /* monitors: what a lost worker held is waited for */
+#define SLOW_LOOK_US   1000u /* how often to look at signals, HTTP and keys while the broker is too busy to sleep */
+#define LOSS_LOOK_US   250u  /* how often to look at the monitors: clients wait for the jobs of a lost worker */
 #define KEYS_LOOK_US   1000000u
 #define KEYS_TELL_US   60000000u /* between two lines about a list that cannot be read */
-#define MANY_JOBS      10000u    /* since the last quiet time: then more is given back */
+#define MANY_JOBS      10000u    /* after so many jobs since the last quiet time, more memory is given back */
 #define BLOCKS_LOOK_US 500000u
 #define SLEEP_US_MAX   250000u
-#define IDLE_TRIM_US   2000000u /* idle for so long after work: memory goes back to the system */
+#define IDLE_TRIM_US   2000000u /* after so much idle time since the last work, memory goes back to the system */
 
 enum watched {
     WATCH_WORKERS,
@@ -53,7 +53,7 @@ struct loop {
     struct message message;
     int signals;
     unsigned signals_seen;
-    struct spin spins[2]; /* while no job is known, while some are */
+    struct spin spins[2]; /* [0]: while there is no job; [1]: while there are some */
     uint64_t busy_us, looked_us, losses_us, keys_us, keys_told_us, blocks_us;
     uint64_t alive_us, alive_step_us; /* when the service manager is told next that the loop turns, and how often */
     uint64_t admitted;                /* jobs, so far */
@@ -136,7 +136,7 @@ static unsigned drain_cache(struct loop *loop)
     return count;
 }
 
-/* Once a second; a file that cannot be understood changes nothing, and is told of. */
+/* Once a second. A file with errors changes nothing, but is logged. */
 static void look_at_keys(struct loop *loop)
 {
     struct broker *broker = loop->broker;
@@ -152,12 +152,12 @@ static void look_at_keys(struct loop *loop)
     }
     broker->keys_bad |= error.status != PEN_OK;
     if (error.status != PEN_OK && (error.status != PEN_ERR_IO || broker->now_us >= loop->keys_told_us)) {
-        loop->keys_told_us = broker->now_us + KEYS_TELL_US; /* what cannot be read is tried at each look */
+        loop->keys_told_us = broker->now_us + KEYS_TELL_US; /* a file that cannot be read is tried at each look */
         log_event(LOG_ERROR, "keys_bad", "error=%s in_force=%s", error.text, "the last good list");
     }
 }
 
-/* Labels that other brokers were told, or this one before it was started. */
+/* Takes over labels that other brokers were told, or this one before its last start. */
 static void look_at_cluster(struct broker *broker)
 {
     char *orders = NULL;
@@ -168,7 +168,7 @@ static void look_at_cluster(struct broker *broker)
     free(orders);
 }
 
-/* Large frames that have gone leave their memory for the next ones, for as long as an idle broker keeps any. */
+/* Memory of large frames is kept for the next ones, for as long as an idle broker keeps any. */
 static void look_at_blocks(struct loop *loop)
 {
     if (loop->broker->now_us - loop->blocks_us < BLOCKS_LOOK_US)
@@ -202,7 +202,8 @@ static void look_aside(struct loop *loop)
     }
 }
 
-/* One round: replies first. Returns how much was done: 0 = both sockets said EAGAIN and nothing was sent since. */
+/* One round: sends replies first. Returns how much was done: 0 = both sockets said EAGAIN, and nothing was sent
+   since then. */
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
@@ -236,7 +237,7 @@ static struct timespec sleep_time(const struct loop *loop)
     return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
 }
 
-/* What the journal or Redis has made durable is told at once. */
+/* Tells clients at once what the journal or Redis has made durable. */
 static void look_at_journal(struct loop *loop)
 {
     if (loop->fds[WATCH_JOURNAL].revents || loop->fds[WATCH_STREAMS].revents)
@@ -248,7 +249,7 @@ static void trim(struct loop *loop)
     if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US)
         return;
     if (loop->admitted - loop->admitted_trimmed >=
-        MANY_JOBS) { /* what a burst has touched and quiet times do not need */
+        MANY_JOBS) { /* memory that a burst used and a quiet time does not need */
         broker_settle(loop->broker);
         memory_settle();
     } else {
@@ -259,8 +260,10 @@ static void trim(struct loop *loop)
 }
 
 /*
- * Sleeps on the sockets' descriptors with ppoll: zmq_poll would look at each socket twice (10 system calls a turn, 5 us of a round trip) and counts
- * milliseconds. These descriptors tell of changes, not of states, so a turn that found nothing must come right before.
+ * Sleeps on the sockets' descriptors with ppoll: zmq_poll would look at each socket twice (10 system calls a turn, 5 us
+ * of a round trip), and it counts in
+ * milliseconds. These descriptors report changes, not states, so the loop must sleep only right after a turn that found
+ * nothing.
  */
 static enum pen_status sleep_until_event(struct loop *loop)
 {
@@ -283,7 +286,7 @@ static int descriptor(void *socket)
     int fd = -1;
     size_t bytes = sizeof fd;
     if (!socket || zmq_getsockopt(socket, ZMQ_FD, &fd, &bytes) != 0)
-        return -1; /* poll passes over it */
+        return -1; /* ppoll ignores it */
     return fd;
 }
 
@@ -323,7 +326,7 @@ enum pen_status loop_run(struct broker *broker, int signals)
             spin_found(spin);
             spin = &loop.spins[broker->live > 0];
         } else if (spin_on(spin, broker->now_us)) {
-            urgency_make_way(); /* who waits for this processor may be who is waited for */
+            urgency_make_way(); /* yield: a process that waits for this processor may be the one whose message we wait for */
         } else {
             broker->stats.busy_waits = loop.spins[0].tried + loop.spins[1].tried;
             status = sleep_until_event(&loop);

@@ -28,12 +28,13 @@
 
 enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN = 3, EXIT_SIGNAL = 4 };
 
-#define LINGER_MS       2000  /* the last replies get so long to leave */
+#define LINGER_MS       2000  /* time for the last replies to be sent */
 #define NAMED_LOOKS     2000u /* a millisecond apart */
 #define DESCRIPTORS_MIN 64u
 #define START_BYTES     (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
 
-/* One descriptor per connection: as many as the system grants. Below a few dozen libzmq ends the program while it opens its own. */
+/* Raises the limit of descriptors as far as the system allows, because each connection needs one. With fewer than a
+   few dozen, libzmq ends the program while it opens its own. */
 static enum pen_status raise_descriptors(struct pen_error *reterr)
 {
     struct rlimit limit;
@@ -66,11 +67,11 @@ static int block_signals(void)
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a journal at its limit is an error of write(2), not the end */
+    signal(SIGXFSZ, SIG_IGN); /* at its size limit the journal shall get an error from write(2), not end the process */
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* NULL: bulk connections come to the ordinary address. */
+/* NULL: bulk connections use the ordinary address. */
 static const char *apart(const char *setting)
 {
     return strcmp(setting, "none") == 0 ? NULL : setting;
@@ -81,7 +82,7 @@ static bool any_apart(const struct options *options)
     return apart(options->bulk_clients) || apart(options->bulk_workers);
 }
 
-/* A thread has its name when it runs for the first time: libzmq's have been started by now. */
+/* A thread has its name from its first run on; libzmq's threads have been started by now. */
 static bool lower_bulk_thread(void)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -128,7 +129,7 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
     return status;
 }
 
-/* Who may come in, and who writes down what they do; before the doors open. */
+/* Opens the list of keys and the audit log, before any port is open. */
 static enum pen_status guards_open(struct broker *broker, void *context, struct authenticator **ret_authenticator,
                                    struct pen_error *reterr)
 {
@@ -165,7 +166,8 @@ static void end_at_once(int signal)
     _exit(EXIT_SIGNAL);
 }
 
-/* What is left are the last replies on their way and threads that wait for a Redis: who has no time for them says so. */
+/* Now only the last replies are still being sent, and threads wait for Redis: a further signal ends the program at
+   once. */
 static void end_at_next_signal(void)
 {
     struct sigaction action = {.sa_handler = end_at_once};
@@ -193,7 +195,8 @@ static int serve(struct broker *broker, const char *http, int signals)
     return status == PEN_OK ? EXIT_DRAINED : EXIT_FAILED;
 }
 
-/* By default the pages are a convenience: without them the broker serves all the same. Who names an address wants them. */
+/* By default the pages are optional: without them the broker serves all the same. When --http names an address,
+   failing to open it is an error. */
 static enum pen_status start_http(struct broker *broker, struct http **ret_http, struct pen_error *reterr)
 {
     const char *address = broker->options->http;
@@ -232,7 +235,7 @@ static enum pen_status watch_memory(struct broker *broker, struct headroom *head
     return headroom_check(headroom, START_BYTES, reterr);
 }
 
-/* What the start has asked for is here now: the rest is for jobs. */
+/* The start has allocated what it needs: the rest is for jobs. */
 static enum pen_status memory_left(struct headroom *headroom, struct pen_error *reterr)
 {
     struct memory_source source = headroom->source;
@@ -240,7 +243,7 @@ static enum pen_status memory_left(struct headroom *headroom, struct pen_error *
     return headroom_check(headroom, 0, reterr);
 }
 
-/* In the Redis of results, or that of detached jobs where it is the only one. */
+/* In the Redis of the results, or in that of the detached jobs when it is the only one. */
 static enum pen_status open_cluster(struct broker *broker, struct pen_error *reterr)
 {
     const struct options *options = broker->options;

@@ -1,4 +1,4 @@
-/* What is due now, and when something will be: broker_tick, broker_next_us (broker.h). */
+/* Handles what is due now, and says when the next thing is due: broker_tick, broker_next_us (broker.h). */
 #include "broker.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static void probe_worker(struct broker *broker, struct worker *worker)
 {
     struct envelope env = envelope_make(FRAME_PING);
     if (worker->ended_us != 0)
-        return; /* departure_tick sees to it */
+        return; /* departure_tick handles it */
     if (link_probe_due(&worker->link, broker->now_us) && !broker_send_worker(broker, worker, &env, NULL, 0))
         broker_worker_ended(broker, worker);
     else
@@ -64,7 +64,7 @@ static void expire_jobs(struct broker *broker)
     }
 }
 
-/* Redis did not answer in time: on without it. */
+/* Redis did not answer in time: goes on without it. */
 static void expire_lookups(struct broker *broker)
 {
     struct job *job;
@@ -87,7 +87,7 @@ static void beat_workers(struct broker *broker)
     TAILQ_FOREACH(worker, &broker->fleet.all, in_fleet)
     {
         if (worker->ended_us != 0)
-            continue; /* departure_tick sees to it */
+            continue; /* departure_tick handles it */
         if (broker->now_us - worker->link.heard_us >= (uint64_t)broker->options->liveness_us)
             broker_worker_lost(broker, worker, loss_of_silent(worker->link.fd, (uint64_t)broker->options->liveness_us));
         else if (broker->now_us - worker->link.sent_us >= period_us &&
@@ -114,7 +114,7 @@ static void beat_clients(struct broker *broker)
     }
 }
 
-/* A model that nobody offers any more is forgotten after the same while. */
+/* A model without offers is forgotten after the same time. */
 static void check_orphans(struct broker *broker)
 {
     struct model *model, *next;
@@ -157,7 +157,7 @@ static void beat(struct broker *broker)
     fair_queue_sweep(&broker->models.fair_queue);
     record_clock(broker);
     metrics_beat(broker->metrics, broker->now_us);
-    broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* ages of dispatches count in the matching */
+    broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* the matching counts the ages of dispatches */
 }
 
 static void finish_drain(struct broker *broker)
@@ -175,7 +175,7 @@ static void finish_drain(struct broker *broker)
     }
 }
 
-/* True: something followed from it. */
+/* True: there were effects. */
 static bool schedule(struct broker *broker)
 {
     effects_begin(&broker->effects);
@@ -219,7 +219,7 @@ uint64_t broker_next_us(const struct broker *broker)
 {
     const struct job *job = heap_top(&broker->deadlines), *lookup = TAILQ_FIRST(&broker->lookups);
     if (effects_left(&broker->effects) || broker->fleet.ended > 0)
-        return broker->now_us; /* the loop reads, and comes back */
+        return broker->now_us; /* the loop reads messages first, and comes back */
     uint64_t next = earlier(earlier(broker->beat_us, broker->hedge_us), earlier(broker->probe_us, broker->wake_us));
     if (job)
         next = earlier(next, job->deadline_us);

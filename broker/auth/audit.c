@@ -17,7 +17,7 @@ struct audit {
     int fd; /* -1: the log alone */
 };
 
-/* Half a line that a power cut left stays as it is; what comes now is no part of it. */
+/* When a power cut left half a line at the end of the file, ends that line, so that the next entry begins a new one. */
 static void end_line(const char *path, int fd)
 {
     char last = '\n';
@@ -53,7 +53,7 @@ void audit_free(struct audit *audit)
     free(audit);
 }
 
-/* What peers wrote cannot forge a line: control characters and quotes become '?'. */
+/* Control characters and quotes in a peer's text become '?', so that it cannot forge a line. */
 static void clean(const char *from, char *to, size_t bytes)
 {
     size_t i = 0;

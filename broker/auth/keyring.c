@@ -14,7 +14,7 @@
 #define PATH_BYTES_MAX 512u
 
 struct keyring {
-    pthread_mutex_t lock; /* around identities and count: the ZAP thread reads while the owner adds or changes */
+    pthread_mutex_t lock; /* guards identities and count: the ZAP thread reads while the owner adds or changes */
     struct identity *identities[IDENTITIES_MAX];
     uint32_t count;
     char path[PATH_BYTES_MAX];
@@ -130,7 +130,7 @@ static enum pen_status line_parse(const struct reader *reader, char *line, struc
 /* ---- the file ---- */
 
 struct parsed {
-    struct identity *items; /* [IDENTITIES_MAX + 1]: one more than counts */
+    struct identity *items; /* [IDENTITIES_MAX + 1]: one more than allowed, to notice the excess */
     size_t count;
 };
 
@@ -171,7 +171,7 @@ static struct identity *find_key(const struct keyring *keyring, const uint8_t ke
     return NULL;
 }
 
-/* What is counted of an identity outlives a new file. */
+/* A new file does not reset the counters of an identity. */
 static void take_over(struct identity *to, const struct identity *from)
 {
     memcpy(to->name, from->name, sizeof to->name);
@@ -218,7 +218,7 @@ static enum pen_status load(struct keyring *keyring, struct pen_error *reterr)
     return status;
 }
 
-/* True when it is another file than the last time. */
+/* True when the file is not the one that was read last. */
 static bool look(struct keyring *keyring)
 {
     struct stat facts;
@@ -268,7 +268,7 @@ bool keyring_refresh(struct keyring *keyring, struct pen_error *reterr)
         return false;
     enum pen_status status = load(keyring, reterr);
     if (status == PEN_ERR_IO || status == PEN_ERR_NO_MEMORY)
-        keyring->size = -1; /* nothing is known of it: another file, at the next look */
+        keyring->size = -1; /* unknown: the next look takes the file for a new one */
     return status == PEN_OK;
 }
 
@@ -310,7 +310,7 @@ static void refill(struct identity *identity, double rate, uint64_t now_us)
         identity->tokens = most;
 }
 
-/* For the sentence of a refusal; "" where nobody divides. */
+/* For the sentence of a refusal; "" when the quota is not divided. */
 static const char *part_text(uint32_t brokers, char text[64])
 {
     text[0] = '\0';
@@ -329,7 +329,7 @@ static bool beyond_share(const struct identity *identity, uint64_t used, uint64_
     return identity->share != 0 && used + more > share_of(identity, limit);
 }
 
-/* What has no room in an empty queue either is not to be tried again. */
+/* A job that does not fit even into an empty queue must not be tried again. */
 static enum pen_status check_fits(const struct identity *identity, uint32_t brokers, size_t bytes, uint64_t queue_bytes,
                                   struct pen_error *reterr)
 {

@@ -55,7 +55,7 @@ bool owner_read(const char *text, struct owner *ret_owner)
     return true;
 }
 
-/* Digests are compared, not secrets: what the time of a comparison tells is of no use to a guesser. */
+/* Digests are compared, not secrets, so the time that a comparison takes is of no use for guessing a secret. */
 bool owner_same(const struct owner *owner, const struct owner *asker)
 {
     if (strcmp(owner->tenant, asker->tenant) != 0)

@@ -17,7 +17,7 @@ static void put(struct heap *heap, size_t index, void *item)
     *place_of(heap, item) = (uint32_t)(index + 1);
 }
 
-/* The item comes neither before its parent nor behind a child. */
+/* The item is in order with its parent and its children. */
 static bool in_order(const struct heap *heap, size_t index)
 {
     const void *item = heap->items[index];
@@ -149,7 +149,7 @@ bool heap_holds(const struct heap *heap, const void *item)
     return *place_of(heap, item) != 0;
 }
 
-/* Who comes next is among the children of those that came: few enough for a look at each. */
+/* The next item is always a child of one that was taken already: these are few enough to look at each. */
 size_t heap_first(const struct heap *heap, size_t count, void *ret_items[HEAP_FIRST_MAX])
 {
     size_t open[HEAP_FIRST_MAX + 1] = {0}, open_count = heap->count > 0, found = 0;

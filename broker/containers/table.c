@@ -89,7 +89,7 @@ static size_t slot_of(const struct table *table, const struct table_node *node)
     return at;
 }
 
-/* From a slot to the next empty one, each record is where a search for it ends. */
+/* From this slot to the next empty one, each record is where a search for it ends. */
 static bool run_is_sound(const struct table *table, size_t at)
 {
     for (size_t i = 0; i < 64 && table->slots[at]; i++, at = (at + 1) & table->mask)
@@ -115,7 +115,8 @@ void table_insert(struct table *table, struct table_node *node, uint64_t hash)
     table->overflow = node;
 }
 
-/* Closes the gap: whoever stands behind it and could have stood in it moves up. The low half of a hash tells a record's home as long as mask fits in it. */
+/* Closes the gap: a record behind it that may be there moves up. The low half of a hash tells a record's home slot
+   as long as mask fits in it. */
 static void close_gap(struct table *table, size_t gap)
 {
     for (size_t at = (gap + 1) & table->mask; table->slots[at]; at = (at + 1) & table->mask) {

@@ -14,7 +14,7 @@
 #include "answer_send.h"
 
 #define LOOK_US    1000000u
-#define FORGET_MAX 256u /* entries in one look */
+#define FORGET_MAX 256u /* entries in one call */
 #define RETRY_US   100000u
 
 /* ---- what clients say ---- */
@@ -119,7 +119,7 @@ void detached_submit(struct broker *broker, struct session *session, const struc
     if (known) {
         if (known->state != ENTRY_ACCEPTING)
             answer_accepted(broker, session, env->job);
-        return; /* else when the journal has it */
+        return; /* otherwise answered when the journal has it */
     }
     enum pen_status status = read_wishes(broker, session, env, meta, &wishes, &error);
     if (status == PEN_OK)
@@ -169,7 +169,7 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
     }
     struct entry *entry = detached ? entry_find(detached, id) : NULL;
     if (detached && watch_find(&detached->watches, env->job))
-        return; /* sent again */
+        return; /* the client sent it again */
     if (detached && detached->shared && (!entry || entry->shared))
         shared_fetch(broker, session, env, id, state);
     else if (!entry || entry->tenant != session->tenant)
@@ -214,7 +214,7 @@ static void forget(struct broker *broker, struct entry *entry)
             answer_message_error(entry->id, PEN_ERR_DEADLINE, "the detached job was not done in its lifetime");
     if (entry->reply)
         detached_tell(broker, entry);
-    entry_move(detached, entry, ENTRY_DONE, broker->now_us); /* so that its end below changes nothing */
+    entry_move(detached, entry, ENTRY_DONE, broker->now_us); /* so that the end of its job, below, changes nothing */
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_DEADLINE, "the detached job was not done in its lifetime");
     entry_free(detached, entry);
@@ -233,7 +233,7 @@ static void forget_old(struct broker *broker)
     }
 }
 
-/* Fetches of clients that have gone; with Redis they are found when they are asked for again. */
+/* Drops fetches of clients that have gone; with Redis they are found when they are asked again. */
 static void drop_gone(struct broker *broker)
 {
     struct watches *watches = &broker->detached->watches;

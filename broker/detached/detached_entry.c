@@ -12,8 +12,9 @@
 #include "answer_send.h"
 
 /*
- * The wall clock as it was when it was first asked, and from then on the monotonic one: lifetimes are not shortened or lengthened by somebody who sets
- * the clock. A journal that a later process reads is judged by the wall clock of then.
+ * The wall clock at the first call, and from then on that time plus the monotonic clock, so that setting the system's
+ * clock changes no lifetime. A later process
+ * compares the journal with the wall clock of its own time.
  */
 static uint64_t wall_us(void)
 {

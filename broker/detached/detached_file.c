@@ -32,7 +32,7 @@ enum pen_status detached_keep(struct broker *broker, struct entry *entry, struct
     return detached_record(broker->detached, entry, JOURNAL_ACCEPTED, reterr);
 }
 
-/* What the entry's last record takes of the file. */
+/* Counts the bytes of the entry's last record in the file. */
 static void weigh(struct detached_store *detached, struct entry *entry, uint64_t bytes)
 {
     detached->live_bytes += bytes - entry->record_bytes;
@@ -82,7 +82,7 @@ static void not_accepted(struct broker *broker, struct entry *entry)
                       "the journal cannot be written (disk full?); the job was not accepted");
     entry->reply = answer_message_error(entry->id, PEN_ERR_NOT_FOUND,
                                         "the detached job was not accepted: the journal could not be written");
-    if (entry->reply) /* somebody may have asked for it already */
+    if (entry->reply) /* a client may have fetched it already */
         detached_tell(broker, entry);
     entry_free(broker->detached, entry);
 }
@@ -120,7 +120,7 @@ static void write_again(struct detached_store *detached)
     }
 }
 
-/* More than half of the file is void: it is written anew. */
+/* When more than half of the file is void, it is written anew. */
 void detached_file_look(struct broker *broker)
 {
     struct detached_store *detached = broker->detached;
@@ -162,7 +162,7 @@ void detached_file_tick(struct broker *broker)
 
 /* ---- from the file ---- */
 
-/* When it was accepted is not in the journal; how long it may live, and when that is over, is. */
+/* The journal does not have the time of acceptance, but it has the lifetime and its end. */
 static uint64_t age_of(struct broker *broker, const struct entry *entry)
 {
     uint64_t now_us = broker->detached->wall(), ttl_us = (uint64_t)broker->options->detached_ttl_us;
@@ -209,7 +209,7 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
         !(entry = entry_new(detached, record->id, tenant, record->expires_us, ENTRY_WAITING)))
         result = detached->count < DETACHED_JOBS_MAX
                      ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for its jobs")
-                     : PEN_OK; /* the clock was set back: ended jobs seem to count */
+                     : PEN_OK; /* the clock was set back: jobs whose time was over seem to count again */
     if (result != PEN_OK || !entry) {
         shared_message_release(shared);
         return result;
@@ -227,8 +227,9 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
 }
 
 /*
- * Where a record is broken and its header still says where it ends, those behind it count: only what is not followed by a whole one is a torn tail. No other
- * place is looked at, for what is in a payload is the client's word.
+ * When a record is broken but its header still says where it ends, the records behind it count: a torn tail is only
+ * what has no whole record behind it. No other
+ * position is tried, because a payload may hold any bytes that a client chose.
  */
 static size_t skip_broken(const uint8_t *bytes, size_t left, size_t at)
 {
@@ -339,7 +340,8 @@ static enum pen_status write_anew(struct detached_store *detached, const char *p
     return status;
 }
 
-/* A full disk may have no room for a second file: then the old one goes on behind its good bytes, and is written anew when there is. */
+/* A full disk may have no room for a second file. Then the old file is used on, behind its good bytes, and written
+   anew when there is room. */
 static enum pen_status open_for_more(struct broker *broker, const char *path, uint64_t good, struct pen_error *reterr)
 {
     uint64_t size = good, bytes_max = (uint64_t)broker->options->journal_bytes;

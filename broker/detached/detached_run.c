@@ -13,7 +13,7 @@
 #include "submit.h"
 #include "answer_send.h"
 
-/* The tenant's session of our own; never connected, never over. */
+/* The tenant's session that the broker made itself; it is never connected and never over. */
 static struct session *home_of(struct broker *broker, const struct tenant *tenant)
 {
     uint64_t uuid = DETACHED_UUID_FIRST + tenant->number;
@@ -39,18 +39,18 @@ static bool message_of(const struct entry *entry, struct message *message)
     return true;
 }
 
-/* What is refused for good ends it; what may be cured by time waits. */
+/* A refusal for good ends the entry; after one that time may cure it waits. */
 static void judge(struct broker *broker, struct entry *entry, enum pen_status status, const struct pen_error *error)
 {
     if (status == PEN_OK && !jobs_find(&broker->jobs, entry->id))
-        return; /* without memory to be queued it has ended at once: it waits on */
+        return; /* no memory to queue it, so the job has ended at once: the entry waits on */
     if (status == PEN_OK) {
         entry->attempts++;
         entry_move(broker->detached, entry, ENTRY_RUNNING, broker->now_us);
         return;
     }
     bool curable = pen_status_retryable(status) || status == PEN_ERR_NOT_FOUND;
-    if (curable && status != PEN_ERR_WORKER_LOST) /* that is what quarantine says: its like has ended workers */
+    if (curable && status != PEN_ERR_WORKER_LOST) /* from the quarantine: an identical job has ended workers */
         return;
     struct shared_message *reply = answer_message_error(entry->id, status, error->text);
     if (reply)
@@ -107,13 +107,13 @@ void detached_settle(struct broker *broker, struct entry *entry, struct shared_m
     entry_move(broker->detached, entry, ENTRY_DONE, broker->now_us);
     if (entry->shared) {
         shared_settle(broker, entry);
-        return; /* who waits is told when Redis has it: another broker's result may have come first */
+        return; /* clients are told when Redis has it: another broker's result may have come first */
     }
     if (detached_record(broker->detached, entry, JOURNAL_DONE, &error) != PEN_OK)
         detached_unwritten(broker->detached, entry, true);
     if (entry->unwritten)
         log_event(LOG_WARN, "result_not_in_journal", "reason=%s",
-                  error.text); /* it is here until the broker ends, then the job runs again */
+                  error.text); /* the result stays in memory until the broker ends; after that the job runs again */
     entry_drop_request(entry);
     detached_tell(broker, entry);
 }
@@ -126,12 +126,12 @@ static void take_reply(struct broker *broker, struct job_id id, struct shared_me
         detached_settle(broker, entry, reply, status);
         return;
     }
-    if (running) /* nobody could run it, or the broker stops: later, perhaps by the next broker */
+    if (running) /* nobody could run it, or the broker stops: it runs later, perhaps on the next broker */
         entry_move(broker->detached, entry, ENTRY_WAITING, broker->now_us);
     shared_message_release(reply);
 }
 
-/* Nobody is told of one that will run again. */
+/* The end of a detached job's run; nobody is told when it will run again. */
 static void detached_ended(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                            const struct ending *ending)
 {

@@ -14,9 +14,9 @@
 #include "answer_send.h"
 
 #define LOOK_US         500000u
-#define HELD_MAX        1024u    /* taken and not done */
-#define HELD_PER_SLOT   8u       /* of workers: what is taken early cannot be taken by another broker */
-#define HOLD_US         2000000u /* what cannot be run here goes back after so long */
+#define HELD_MAX        1024u /* jobs taken and not done */
+#define HELD_PER_SLOT   8u    /* per slot of the workers; a job that is taken early cannot be taken by another broker */
+#define HOLD_US         2000000u /* a taken job that cannot run here is given back after this time */
 #define ACCEPTING_BYTES (64u * 1024u * 1024u)
 #define MODELS_TOLD_MAX 256u
 
@@ -107,7 +107,7 @@ enum pen_status shared_accept(struct broker *broker, struct entry *entry, const 
     return PEN_OK;
 }
 
-/* Nothing was said to Redis: the journal may have it instead. */
+/* Redis was told nothing, so the journal may keep the job instead. */
 static bool keep_instead(struct broker *broker, struct entry *entry)
 {
     struct pen_error error = {.status = PEN_OK};
@@ -144,12 +144,12 @@ static void on_accept(struct broker *broker, struct entry *entry, const struct n
         const char *text = refusals[note->answer].text;
         shared_refuse(broker, entry->id, refusals[note->answer].status, text ? text : note->text);
     }
-    entry_free(broker->detached, entry); /* whoever takes it makes another */
+    entry_free(broker->detached, entry); /* the broker that takes it makes an entry of its own */
 }
 
 /* ---- what was taken ---- */
 
-/* At the broker's end: what has not run is given back at once, instead of when its lease is over. */
+/* At the broker's end: gives the jobs that have not run back at once, before their lease is over. */
 void shared_close(struct detached_store *detached)
 {
     struct shared *shared = detached->shared;
@@ -174,7 +174,7 @@ static void let_go(struct broker *broker, struct entry *entry)
 
 static void give_back(struct broker *broker, struct entry *entry)
 {
-    send_note(broker->detached->shared, NOTE_BACK, entry, NULL); /* without memory its lease ends */
+    send_note(broker->detached->shared, NOTE_BACK, entry, NULL); /* without memory: its lease ends by itself */
     let_go(broker, entry);
 }
 
@@ -188,7 +188,7 @@ static void on_taken(struct broker *broker, struct note *note)
                               ? entry_new(detached, note->id, tenant, detached->wall() + note->ttl_us, ENTRY_WAITING)
                               : NULL;
     if (!entry)
-        return; /* its lease ends, and another broker has it */
+        return; /* its lease ends by itself, and another broker takes it */
     entry->shared = true;
     entry->since_us = broker->now_us;
     entry->owner = note->owner;
@@ -209,7 +209,7 @@ static void on_taken(struct broker *broker, struct note *note)
     }
 }
 
-/* Ended by somebody else, or taken by another broker: no use to run it here. */
+/* Ended by another client, or taken by another broker: running it here is of no use. */
 static void on_lost(struct broker *broker, struct job_id id)
 {
     struct entry *entry = entry_find(broker->detached, id);
@@ -231,7 +231,7 @@ void shared_settle(struct broker *broker, struct entry *entry)
 {
     entry_drop_request(entry);
     if (broker->detached->shared->up)
-        send_note(broker->detached->shared, NOTE_DONE, entry, entry->reply); /* else when it is back */
+        send_note(broker->detached->shared, NOTE_DONE, entry, entry->reply); /* otherwise sent when Redis is back */
 }
 
 static void on_done(struct broker *broker, struct entry *entry, const struct note *note)
@@ -245,7 +245,7 @@ static void on_done(struct broker *broker, struct entry *entry, const struct not
 
 /* ---- timers ---- */
 
-/* Reconnected: what could not be said is said, and what is held is renewed before anybody claims it. */
+/* Reconnected: sends what could not be sent, and renews the held jobs before another broker claims them. */
 static void on_state(struct broker *broker, const struct note *note)
 {
     struct shared *shared = broker->detached->shared;
@@ -314,7 +314,8 @@ static bool runnable(const struct broker *broker, const struct model *model)
     return model_served(model, NULL) || ensemble_served(&broker->models, &broker->labels, model, NULL);
 }
 
-/* Names of the models that some worker of ours may be given, and of ensembles whose steps some may; NULL without memory. */
+/* Names of the models that some worker may be given, and of ensembles whose steps some workers may be given; NULL
+   without memory. */
 static char *runnable_models(const struct broker *broker)
 {
     const struct model *model;
@@ -386,7 +387,7 @@ static void renew(struct broker *broker)
     streams_send(shared->streams, note);
 }
 
-/* What waits here in vain may run elsewhere; replies that Redis has not taken are offered again. */
+/* Jobs that wait here in vain are given back, to run elsewhere; replies that Redis has not taken are sent again. */
 static void look(struct broker *broker)
 {
     struct detached_store *detached = broker->detached;

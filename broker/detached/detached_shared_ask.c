@@ -33,7 +33,8 @@ static void ask(struct broker *broker, struct watch *watch)
     streams_send(broker->detached->shared->streams, note);
 }
 
-/* A bell may be lost with a connection: whoever waits long is asked for again, some at each look. */
+/* A message of the bell may be lost with a connection, so jobs that clients have waited for long are asked for
+   again, some at each look. */
 static void ask_again(struct broker *broker, uint64_t older_us, uint32_t most)
 {
     struct watches *watches = &broker->detached->watches;
@@ -85,7 +86,7 @@ void shared_answer_fetch(struct broker *broker, struct note *note)
     struct watch *watch = watch_find(&broker->detached->watches, note->asker);
     struct session *client = watch ? session_find(&broker->sessions, note->asker.client) : NULL;
     if (note->broken && (note->shared = answer_message_error(note->id, PEN_ERR_INTERNAL, note->text)) != NULL)
-        note->answer = ANSWER_OK; /* for good: who fetches it must not wait for ever */
+        note->answer = ANSWER_OK; /* this result is broken for good: clients must not wait for ever */
     bool gone = note->answer == ANSWER_DOWN || note->answer == ANSWER_UNKNOWN || note->answer == ANSWER_ERROR;
     if (!watch)
         return;

@@ -1,4 +1,5 @@
-/* ensemble_flow.c - what steps have given: on to those that take it, at last into the result of the whole. */
+/* ensemble_flow.c - passes the steps' outputs on to the steps that need them, and at last into the result of the
+   whole. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@
 #include "explain.h"
 #include "states.h"
 
-/* What the broker hashes at once without holding up others for long. A larger request is neither cached nor shared with those that have joined. */
+/* The largest request that the broker hashes itself without delaying others for long. The result of a larger one is
+   neither cached nor shared with jobs that joined. */
 static const size_t proof_bytes_max[] = {[DIGEST_XXH3] = 16u * 1024u * 1024u, [DIGEST_SHA256] = 1024u * 1024u};
 
 /* ---- is it what the client's digest said? ---------------------------------------------------------------------------------------------- */
@@ -36,7 +38,7 @@ static bool content_proved(const struct ensemble_run *ensemble, const struct cac
     return ensemble_plan_digest(ensemble->plan, steps, &whole) && digest_equal(whole, key->model);
 }
 
-/* Nobody wants to know of a job that nobody has joined, without a cache. */
+/* Without a cache, and when no job has joined, nobody needs the proof. */
 static bool proved(const struct broker *broker, struct ensemble_run *ensemble)
 {
     const struct single_flight *flight = ensemble->job->flight;
@@ -56,7 +58,7 @@ static bool wanted(const Penstock__JobMeta *request, const char *output)
     return request->n_outputs == 0;
 }
 
-/* The tensor of the whole that the step's output is; NULL: it is none that the whole gives. */
+/* The name of the whole's tensor that is this output of the step; NULL: it is no output of the whole. */
 static const char *whole_output(const struct ensemble_plan *plan, const struct ensemble_plan_step *step,
                                 const char *port)
 {
@@ -67,7 +69,8 @@ static const char *whole_output(const struct ensemble_plan *plan, const struct e
     return NULL;
 }
 
-/* What the steps' workers read out of outputs of the whole, under its names; as much as one result may have. */
+/* Annotations that the steps' workers made for outputs of the whole, under the whole's names; at most as many as one
+   result may have. */
 static size_t annotations_take(const struct ensemble_run *ensemble, Penstock__Annotation *taken[CLASSES_MAX])
 {
     size_t count = 0, classes = 0, bytes = 0;
@@ -89,7 +92,7 @@ static size_t annotations_take(const struct ensemble_run *ensemble, Penstock__An
     return count;
 }
 
-/* As one worker would have sent it: what is the job's own is added when it is answered. */
+/* The result as one worker would have sent it; the job's own fields are added when it is answered. */
 static enum pen_status whole_make(struct ensemble_run *ensemble, struct shared_message **ret_whole,
                                   struct pen_error *reterr)
 {
@@ -135,7 +138,7 @@ static void finish(struct broker *broker, struct ensemble_run *ensemble)
     struct pen_error error = {.status = PEN_OK};
     struct shared_message *whole = NULL;
     bool good = proved(broker, ensemble);
-    if (!good && !ensemble_is_own(ensemble)) { /* what another asked for, or how, is nobody else's business */
+    if (!good && !ensemble_is_own(ensemble)) { /* another job's request may be at fault */
         ensemble_run_again(broker, ensemble);
         return;
     }
@@ -151,7 +154,7 @@ static void finish(struct broker *broker, struct ensemble_run *ensemble)
 
 /* ---- one is done ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The whole is as good as the least of its steps, and of one backend when all of them are. */
+/* The whole has the lowest precision of its steps, and their backend when all have the same. */
 static void note_provenance(struct ensemble_run *ensemble, const struct envelope *env, const Penstock__ResultMeta *meta)
 {
     bool first = !ensemble->backend;
@@ -164,7 +167,7 @@ static void note_provenance(struct ensemble_run *ensemble, const struct envelope
     ensemble->worker_us += meta->worker_us;
 }
 
-/* What step `index` gave becomes flows. */
+/* Keeps the outputs of step `index` as flows. */
 static enum pen_status keep(struct broker *broker, struct ensemble_run *ensemble, size_t index,
                             struct shared_message *reply, struct pen_error *reterr)
 {
@@ -204,7 +207,7 @@ static bool all_done(const struct ensemble_run *ensemble)
     return true;
 }
 
-/* Which content ran, where, in which company. */
+/* Which model ran, where, and in a batch of how many. */
 static void note_end(const struct broker *broker, struct ensemble_step *step, const struct job *job,
                      const struct ending *ending)
 {
@@ -219,7 +222,7 @@ static void note_end(const struct broker *broker, struct ensemble_step *step, co
         step->told.compute_us = facts->compute_us;
 }
 
-/* What it gave is looked at when whoever ended it is through. */
+/* The outputs are looked at later, when the code that ended the step has returned. */
 static void step_ended(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                        const struct ending *ending)
 {

@@ -59,7 +59,8 @@ static void ensemble_free(struct broker *broker, struct ensemble_run *ensemble)
     free(ensemble);
 }
 
-/* Its job has been answered, or runs anew. The record goes with its effect, and with it those steps that are jobs still. */
+/* The job has been answered, or runs anew. The record is freed by its effect, together with the steps that are still
+   jobs. */
 static void ensemble_release(struct broker *broker, struct job *job)
 {
     PEN_ASSERT(job->ensemble->job == job && job->ensemble->over, "a run is let go when it is over, by its own job");
@@ -116,7 +117,7 @@ static void put_input(struct ensemble_run *ensemble, const struct group_tensor *
     }
 }
 
-/* What the caller gave, as the first flows. */
+/* The whole's inputs are the first flows. */
 static bool read_request(struct ensemble_run *ensemble)
 {
     struct pen_tensor tensors[FRAME_MAX_TENSORS];
@@ -149,7 +150,7 @@ static struct ensemble_run *ensemble_new(struct job *job)
     return ensemble;
 }
 
-/* From those that wait to those that run. */
+/* Moves the job from the waiting ones to the running ones. */
 static void take(struct broker *broker, struct ensemble_run *ensemble, struct job *job)
 {
     PEN_ASSERT(!ensemble->over, "a run that is over belongs to nobody");
@@ -160,7 +161,7 @@ static void take(struct broker *broker, struct ensemble_run *ensemble, struct jo
     ensemble->job = job;
 }
 
-/* No worker has it whole, and all of its steps are served. */
+/* True when no worker has the whole ensemble and each step has a worker. */
 static bool may_begin(const struct broker *broker, const struct model *model, const struct demand *demand)
 {
     return model->plan && !model_served(model, demand) &&
@@ -182,7 +183,7 @@ static bool ensemble_begin(struct broker *broker, struct job *job)
     table_insert(&broker->ensembles->by_number, &ensemble->by_number,
                  table_hash(&broker->ensembles->by_number, broker->ensembles->uuid, ensemble->number));
     take(broker, ensemble, job);
-    ensemble->bytes = shared_message_bytes(ensemble->source); /* stays ours until the end */
+    ensemble->bytes = shared_message_bytes(ensemble->source); /* ours until the end */
     states_hold_bytes(broker, ensemble->bytes);
     effect_post(&broker->effects, &ensemble->moves, EFFECT_ENSEMBLE_MOVES);
     return true;
@@ -207,7 +208,7 @@ void ensemble_stop(struct broker *broker, struct ensemble_run *ensemble)
     effect_post(&broker->effects, &ensemble->moves, EFFECT_ENSEMBLE_MOVES);
 }
 
-/* What is left of it when it is over. */
+/* Ends the steps that are left when the run is over. */
 static void end_steps(struct broker *broker, struct ensemble_run *ensemble)
 {
     for (size_t i = 0; i < ensemble_plan_steps(ensemble->plan); i++) {
@@ -225,7 +226,7 @@ bool ensemble_moves(struct broker *broker, struct effect *effect)
         end_steps(broker, ensemble);
     else
         ensemble_go_on(broker, ensemble);
-    return false; /* it may have gone */
+    return false; /* the job may be freed */
 }
 
 void ensemble_run_again(struct broker *broker, struct ensemble_run *ensemble)
@@ -253,14 +254,14 @@ void ensemble_fail(struct broker *broker, struct ensemble_run *ensemble, size_t 
     snprintf(named, sizeof named, "step %u (model '%.128s') of '%.128s': %.600s", step->number, step->model,
              job->lane->model->name, text);
     ensemble_stop(broker, ensemble);
-    if (status != PEN_ERR_WORKER_LOST) /* what ended workers is not tried on more of them */
+    if (status != PEN_ERR_WORKER_LOST) /* a request that ended workers is not tried on more of them */
         answer_apart(broker, job);
     answer_error(broker, job, status, named);
 }
 
 /* ---- for somebody else ----------------------------------------------------------------------------------------------------------------- */
 
-/* To the client, turn and deadline of that whole, wherever the step is. */
+/* Gives the step the client, turn and deadline of the whole, whatever state it is in. */
 static void step_move(struct broker *broker, struct job *own, const struct job *to)
 {
     bool waits = own->lane_place != 0;
@@ -285,7 +286,7 @@ static void ensemble_moved(struct broker *broker, struct job *job)
     }
 }
 
-/* An identical job takes over what runs. */
+/* An identical job takes the run over. */
 static void ensemble_pass(struct broker *broker, struct job *from, struct job *to)
 {
     struct ensemble_run *ensemble = from->ensemble;
@@ -328,8 +329,9 @@ const struct job_course ensemble_course = {
 /* ---- waiting ones ---------------------------------------------------------------------------------------------------------------------- */
 
 /*
- * Jobs that wait begin, a batch at a time. Those that have begun refer to their lane still, so it is there until one finds no memory: that one waits on, and is
- * looked at again at the next beat.
+ * Begins waiting jobs in steps, a batch at a time. Jobs that have begun still refer to their lane, so the lane exists
+ * until one finds no memory: that one waits
+ * on, and is tried again at the next beat.
  */
 bool ensemble_lane(struct broker *broker, struct effect *effect)
 {

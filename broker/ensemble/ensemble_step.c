@@ -15,7 +15,7 @@ static struct job_id step_id(const struct broker *broker, const struct ensemble_
                            .sequence = ensemble->number * ENSEMBLE_PLAN_STEPS_MAX + index + 1};
 }
 
-/* Into the model's queue, beyond its limit if need be: the whole was admitted. */
+/* Puts the step into its model's queue, even beyond the limit: the whole was admitted. */
 static struct job *step_job(struct broker *broker, struct ensemble_run *ensemble, size_t index,
                             const struct admission *admission, struct shared_message *request)
 {
@@ -36,7 +36,7 @@ static struct job *step_job(struct broker *broker, struct ensemble_run *ensemble
     job->outputs = admission->outputs;
     job->admitted_us = broker->now_us;
     job->arrival = ensemble->job->arrival;
-    job->deadline_us = ensemble->job->deadline_us; /* it is the whole that expires */
+    job->deadline_us = ensemble->job->deadline_us; /* only the whole expires */
     queue_add(&model->queue, job->priority, shared_message_bytes(request));
     states_admit(broker, job);
     session_add(ensemble->job->session, job);
@@ -53,7 +53,7 @@ static bool gives_whole(const struct ensemble_plan *plan, const struct ensemble_
     return false;
 }
 
-/* The request of a step: the whole's demands, the step's model, what flows into it. */
+/* The request of a step: the demands of the whole, the step's model, and the flows that it needs. */
 static enum pen_status step_request(struct broker *broker, struct ensemble_run *ensemble, size_t index,
                                     struct admission *ret_admission, struct shared_message **ret_request,
                                     struct pen_error *reterr)
@@ -78,8 +78,7 @@ static enum pen_status step_request(struct broker *broker, struct ensemble_run *
     meta.parameters = NULL;
     meta.n_parameters = 0;
     meta.detached = (char *)(uintptr_t) "";
-    meta.top_k =
-        gives_whole(ensemble->plan, step) ? meta.top_k : 0; /* what is read out of other outputs nobody asks for */
+    meta.top_k = gives_whole(ensemble->plan, step) ? meta.top_k : 0; /* nobody asks for the classes of other outputs */
     builder.env.job = step_id(broker, ensemble, index);
     builder.env.flags = FRAME_FLAG_NO_CACHE;
     builder.env.model_hash = frame_name_hash(step->model);

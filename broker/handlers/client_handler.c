@@ -48,7 +48,7 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     return tenant_intern(&broker->sessions, hello->tenant, ret_tenant, reterr);
 }
 
-/* Whose key it is decides whom it acts for; a session is its identity's alone. */
+/* The tenant follows from the key. A session belongs to the identity that opened it. */
 static enum pen_status authenticate(struct broker *broker, const struct message *message, uint64_t uuid,
                                     struct identity **ret_identity, const struct tenant **tenant,
                                     struct pen_error *reterr)
@@ -150,7 +150,7 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     (void)meta;
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
     if (job && job->session->detached)
-        return; /* it was accepted and belongs to the detached store: the verb `cancel` ends it */
+        return; /* it was accepted and belongs to the detached store; the verb `cancel` ends it */
     if (job && job->state != JOB_DONE)
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
     else if (!job && env->job.client == session->uuid && !detached_cancel_fetch(broker, session, env) &&
@@ -279,7 +279,7 @@ static void take_message(struct broker *broker, struct message *message)
     if (session->connected) {
         session->link.heard_us = broker->now_us;
     } else {
-        /* Replies were held back while it was thought lost, some perhaps forgotten: it asks for all it lacks. */
+        /* It was taken for lost, so replies were held back, and some perhaps dropped: it asks for all that it lacks. */
         session_revive(session, broker->now_us);
         broker_resume(broker, broker->clients, message->peer);
     }
@@ -301,7 +301,7 @@ static void take_lookup(struct broker *broker, uint64_t question, bool hit, cons
         if (job->lookup == question)
             break;
     }
-    if (!job) { /* given up, cancelled or expired meanwhile; or its payload is not here yet */
+    if (!job) { /* given up, cancelled or expired in the meantime; or its payload has not come yet */
         transfer_answered(broker, question, hit, value);
         return;
     }

@@ -66,7 +66,7 @@ static void on_drain(struct broker *broker, struct control_answer *answer, const
         control_fail(answer, PEN_ERR_NOT_FOUND, "no worker of that name is connected; `workers` lists them");
 }
 
-/* argument: the text of a job id, under way or among the last that ended. */
+/* argument: the id of a job that is under way or among the last that ended. */
 static void on_explain(struct broker *broker, struct control_answer *answer, const char *argument)
 {
     struct job_id id;
@@ -80,7 +80,7 @@ static void on_explain(struct broker *broker, struct control_answer *answer, con
                      "no job of that id is under way or among the last that ended (--explain-jobs of the broker)");
 }
 
-/* argument: a job id, or "all". Equal jobs may run again. */
+/* argument: a job id, or "all". Equal jobs may then run again. */
 static void on_kick(struct broker *broker, struct control_answer *answer, const char *argument)
 {
     struct job_id id;
@@ -139,7 +139,7 @@ static void on_label(struct broker *broker, struct control_answer *answer, const
     log_event(LOG_INFO, "model_label", "argument=%s", argument);
 }
 
-/* Loading is an administrator's matter, and written down. */
+/* Loading is allowed to administrators only, and written into the audit log. */
 static bool may_order(struct broker *broker, const struct session *session, struct control_answer *answer,
                       const Penstock__ControlRequest *request)
 {
@@ -167,7 +167,8 @@ static bool begin_order(struct broker *broker, struct session *session, struct c
     return false;
 }
 
-/* True: Redis is asked, the reply comes later. Whose job it is decides who may; only the role observe alone is turned away here. */
+/* True: Redis was asked, and the reply comes later. The job's owner decides who may cancel it; here only the role
+   observe alone is refused. */
 static bool cancel(struct broker *broker, struct session *session, struct control_answer *answer,
                    const Penstock__ControlRequest *request)
 {
@@ -186,7 +187,7 @@ static bool cancel(struct broker *broker, struct session *session, struct contro
     return later;
 }
 
-/* roles: one of these is needed where keys are asked for; audited: it changes something. */
+/* roles: where keys are needed, the caller must have one of these; audited: the verb changes something. */
 static const struct verb {
     const char *name;
     void (*act)(struct broker *broker, struct control_answer *answer, const char *argument);
@@ -258,7 +259,7 @@ static void send_answer(struct broker *broker, struct session *session, struct c
     free(meta);
 }
 
-/* Of a question that is refused: whoever asked waits for an answer of that number. 0 = it has none. */
+/* The serial number of a refused question, because its sender waits for an answer with it. 0 = it has none. */
 static uint64_t serial_of(const uint8_t *meta, size_t bytes)
 {
     struct wire_reader reader = {meta, meta + bytes};

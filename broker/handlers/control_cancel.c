@@ -9,7 +9,7 @@
 #include "owner.h"
 #include "send.h"
 
-/* "JOB" or "JOB SECRET" -> who asks, with the lock that the secret opens. */
+/* "JOB" or "JOB SECRET" -> describes who asks, with the lock that the secret opens. */
 static enum pen_status read_argument(const struct session *session, const char *argument, struct job_id *ret_id,
                                      struct owner *ret_asker, struct pen_error *reterr)
 {
@@ -26,7 +26,8 @@ static enum pen_status read_argument(const struct session *session, const char *
     return PEN_OK;
 }
 
-/* A job under way here. Detached ones belong to whoever owns their entry, the others to the key of their session. */
+/* Cancels a job that is under way here. A detached job belongs to the owner of its entry; any other job to the key
+   of its session. */
 static enum pen_status cancel_live(struct broker *broker, const struct session *session, struct job *job, bool admin,
                                    const struct owner *asker, struct pen_error *reterr)
 {
@@ -44,7 +45,8 @@ enum pen_status control_cancel(struct broker *broker, struct session *session, u
 {
     struct job_id id;
     struct owner asker;
-    /* Who says a secret is judged by it: a wrong one is told, also where there are no keys or to an administrator. */
+    /* A caller that gives a secret is judged by it alone: a wrong one is an error even without keys, or for an
+       administrator. */
     bool admin = (!session->identity || (session->identity->roles & ROLE_ADMIN)) && !strchr(argument, ' ');
     *ret_later = false;
     enum pen_status status = read_argument(session, argument, &id, &asker, reterr);

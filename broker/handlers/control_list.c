@@ -45,7 +45,7 @@ static void fill_offers(struct control_answer *answer, const struct model *model
     }
 }
 
-/* Those that count, by whomever they were set. */
+/* The labels that count, from orders and configs. */
 static void fill_labels(struct broker *broker, struct control_answer *answer, const struct model *model,
                         Penstock__ModelInfo *info)
 {
@@ -139,7 +139,7 @@ static const char *state_text(const struct broker *broker, const struct worker *
     return silent || link_probing(&worker->link) ? "suspect" : "ready";
 }
 
-/* failures: how many of the answer's share are taken. */
+/* failures: how many the answer has already, of those that fit. */
 static void fill_worker(const struct broker *broker, struct control_answer *answer, const struct worker *worker,
                         Penstock__WorkerInfo *info, uint32_t *failures)
 {

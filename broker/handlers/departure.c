@@ -22,7 +22,7 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
               session->live_count, reason);
     session->connected = false;
     transfer_reset(broker, &session->transfers);
-    while (!TAILQ_EMPTY(&session->live)) /* ends: an end takes one out and begins none, for steps begin by effects */
+    while (!TAILQ_EMPTY(&session->live)) /* ends: each turn takes one job out and adds none (steps begin by effects) */
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
     sequences_session_gone(broker, session);
     session_free(&broker->sessions, session);
@@ -48,7 +48,8 @@ void broker_worker_lost(struct broker *broker, struct worker *worker, enum loss 
     broker_worker_leave(broker, worker);
 }
 
-/* What a worker said last is read by then, however much others have to say: most of what may wait on one connection, by many busy ones. */
+/* After this time the worker's last messages have been read, even when others send much: it covers the most that may
+   wait on one connection among many busy ones. */
 #define ENDED_WAIT_US 20000u
 
 static bool is_read_out(const struct broker *broker, const struct worker *worker)
@@ -70,12 +71,12 @@ void departure_tick(struct broker *broker)
 
 bool departure_worker_ended(struct broker *broker, struct effect *effect)
 {
-    if (!broker->workers->queues) /* else departure_tick */
+    if (!broker->workers->queues) /* otherwise departure_tick does it */
         broker_worker_lost(broker, effect_of(effect, struct worker, ended), LOSS_CLOSED);
     return true;
 }
 
-/* One without a grace window ends now. */
+/* A session without a grace window ends now. */
 bool departure_client_gone(struct broker *broker, struct effect *effect)
 {
     struct session *session = effect_of(effect, struct session, gone);
@@ -100,14 +101,15 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
         dispatch_requeue(broker, job, blame);
         return;
     }
-    job->deaths += suspect; /* its first run goes on */
+    job->deaths += suspect; /* the first run goes on */
     job->alone |= suspect;
 }
 
 bool departure_take_back(struct broker *broker, struct effect *effect)
 {
     struct worker *worker = effect_of(effect, struct worker, left);
-    enum blame blame = worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none */
+    enum blame blame =
+        worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none of ours */
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
         for (uint32_t i = 0; i < dispatch->count; i++)
@@ -144,7 +146,7 @@ static bool fleet_has_fd(const struct fleet *fleet, int fd)
     return false;
 }
 
-/* Whose connection it was is known by the descriptor it had; where nobody has that one, all are asked. */
+/* The descriptor tells whose connection it was; when no peer has that descriptor, all of them are probed. */
 void broker_hint_workers(struct broker *broker, int fd)
 {
     struct worker *worker;
@@ -214,7 +216,7 @@ void departure_drain(struct broker *broker)
     broker_tell_drain(broker, session);
     notify_send("STOPPING=1\nSTATUS=draining: %" PRIu64 " %s under way", broker->live,
                 words_plural(broker->live, "job is", "jobs are"));
-    submit_waiting(broker); /* told that no worker came */
+    submit_waiting(broker); /* they are told that no worker came */
 }
 
 void broker_drain(struct broker *broker)

@@ -12,7 +12,7 @@
 #include "fleet_order.h"
 #include "transfer.h"
 
-#define RUNNING_MAX 16384u /* jobs of a hello that are looked at: what a worker of 64 slots may hold */
+#define RUNNING_MAX 16384u /* how many jobs of a hello are looked at: the most that a worker of 64 slots may hold */
 
 void worker_bad_message(struct broker *broker, const char *reason)
 {
@@ -79,7 +79,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         broker_welcome(broker, broker->workers, message->peer, PEN_ERR_DENIED, error.text);
         return;
     }
-    /* The new record first: a hello that is refused changes nothing. */
+    /* Makes the new record first, so that a refused hello changes nothing. */
     enum pen_status status = fleet_join(&broker->fleet, meta, env->meta_bytes, message->peer, message_fd(message),
                                         broker->now_us, &worker, &error);
     if (status != PEN_OK) {
@@ -92,7 +92,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     worker->transfers = (struct transfer_end){.able = worker->hello->bulk, .worker = worker};
     if (!old)
         old = fleet_other_by_uuid(&broker->fleet, worker);
-    if (old && old->identity != identity) { /* a uuid is its key's alone */
+    if (old && old->identity != identity) { /* a uuid belongs to the key that used it first */
         log_event(LOG_WARN, "worker_refused", "uuid=%016" PRIx64 " reason=%s", worker->uuid,
                   "another key's worker has that uuid");
         fleet_leave(&broker->fleet, worker, broker->now_us);
@@ -102,7 +102,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     }
     if (old) {
         fleet_inherit(worker, old);
-        replace(broker, old); /* first: what it held is queued when the new record adopts what still runs */
+        replace(broker, old); /* first: its jobs are queued before the new record adopts what still runs */
     }
     log_hello(worker);
     effect_post(&broker->effects, &worker->joined, EFFECT_WORKER_JOINED);
@@ -142,7 +142,8 @@ static void on_update(struct broker *broker, struct worker *worker, struct messa
     effect_post(&broker->effects, &worker->updated, EFFECT_WORKER_UPDATED);
 }
 
-/* Alive, but its oldest run lasts far longer than it should: told once, and again after it has recovered. */
+/* The worker is alive, but its oldest run takes far too long: logs it once, and again after the worker has
+   recovered. */
 static void note_slow(struct broker *broker, struct worker *worker)
 {
     const struct dispatch *oldest = TAILQ_FIRST(&worker->dispatches);
@@ -204,7 +205,7 @@ static void on_pong(struct broker *broker, struct worker *worker, struct message
     link_ponged(&worker->link);
 }
 
-/* By its own word or ours: it gets no more work, and finishes what it has. */
+/* The worker said so, or we asked for it: it gets no more work and finishes what it has. */
 static void drains(struct broker *broker, struct worker *worker)
 {
     worker->state = WORKER_DRAINING;
@@ -223,7 +224,8 @@ static void on_drain(struct broker *broker, struct worker *worker, struct messag
     drains(broker, worker);
 }
 
-/* What it still held was promised to be answered before; it goes back to the queue without blame. */
+/* The worker promised to answer what it held before it said GOODBYE; jobs that it still holds go back to the queue
+   without blame. */
 static void on_goodbye(struct broker *broker, struct worker *worker, struct message *message,
                        const struct envelope *env, const uint8_t *meta)
 {
@@ -262,7 +264,7 @@ static void take_message(struct broker *broker, struct message *message)
     broker->now_us = broker->clock();
     enum door_word word = door_envelope(broker, broker->workers, message, &env, &meta, &error);
     bool cut_short = word == DOOR_BROKEN && error.status == PEN_ERR_TOO_LARGE && env.type == FRAME_RESULT;
-    if (word == DOOR_BROKEN && !cut_short) /* of one that is, the job can be read, and waits for an end */
+    if (word == DOOR_BROKEN && !cut_short) /* a cut-short one has a readable job id, and its job waits */
         worker_bad_message(broker, error.text);
     if (word != DOOR_OPEN && !cut_short)
         return;
@@ -288,7 +290,7 @@ static void take_message(struct broker *broker, struct message *message)
         verbs[env.type](broker, worker, message, &env, meta);
         return;
     }
-    broker->stats.results_duplicate += env.type == FRAME_RESULT; /* of a worker that was given up */
+    broker->stats.results_duplicate += env.type == FRAME_RESULT; /* from a worker that was given up */
     if (env.type != FRAME_GOODBYE)
         broker_resume(broker, broker->workers, message->peer);
 }

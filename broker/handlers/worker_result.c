@@ -16,7 +16,7 @@
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
     bool first = dispatch->open == dispatch->count;                                /* one time for the whole batch */
-    bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, nobody fell out */
+    bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, no job left out */
     if (first && whole && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
         latency_learn(&dispatch->offer->latency, dispatch->rows, group->facts.compute_us, broker->now_us);
         record_measured(dispatch, group->facts.compute_us);
@@ -28,8 +28,9 @@ static void learn(const struct broker *broker, struct dispatch *dispatch, const 
 }
 
 /*
- * A worker that is about to leave sends work back; it was not the job's fault. A job that was cancelled here is done and has left its slot,
- * so CANCELLED for a live one means an earlier run of the same id, from before this broker was restarted.
+ * True for a job that the worker sends back because it leaves; the job is not to blame. A job that was cancelled here
+ * is done and has left its slot, so CANCELLED
+ * for a live job means an earlier run of the same id, from before this broker was restarted.
  */
 static bool returned(const struct result_group *group)
 {
@@ -37,9 +38,10 @@ static bool returned(const struct result_group *group)
            group->env.status == PEN_ERR_CANCELLED;
 }
 
-#define EARLIER_RUNS 3u /* of a job on one worker, beyond its attempts */
+#define EARLIER_RUNS 3u /* per job and worker, beyond its attempts */
 
-/* CANCELLED is no attempt of this broker's: nobody here has cancelled the job. Without an end it is not believed either. */
+/* CANCELLED does not count as an attempt, because this broker has cancelled nothing. But it is accepted only so
+   often. */
 static bool may_return(const struct broker *broker, const struct job *job, struct result_group *group)
 {
     bool earlier = group->env.status == PEN_ERR_CANCELLED && job->lane->model->sequence_idle_us == 0;
@@ -62,7 +64,7 @@ static void take_answer(struct broker *broker, struct job *job, struct dispatch 
     answer_result(broker, job, dispatch, group);
 }
 
-/* A run that was stopped: what it had still to go, by the forecast. Told by the last of its jobs. */
+/* A run was stopped: records the time that it still needed by the forecast. Called for the last of its jobs. */
 static void record_stopped(struct broker *broker, struct dispatch *dispatch, enum pen_status status)
 {
     dispatch->computed |= status != PEN_ERR_CANCELLED && status != PEN_ERR_DEADLINE;
@@ -73,7 +75,8 @@ static void record_stopped(struct broker *broker, struct dispatch *dispatch, enu
 }
 
 /*
- * What was not sent of it stays, unless it is for another run of that job. The worker may still wait for it, when the result was that of a run which it had
+ * Drops the rest of the answer's payload, unless it belongs to another run of the job. The worker may still wait for
+ * credit, when the result came from a run that it had
  * given back before; it is told not to.
  */
 static void forget_payload(struct broker *broker, struct worker *worker, struct job_id id)
@@ -112,7 +115,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     else if (may_return(broker, job, group))
         dispatch_requeue(broker, job, BLAME_NONE);
     else if (!answer_is_own(job, dispatch, slot, group))
-        dispatch_requeue(broker, job, BLAME_NONE); /* runs by itself, whatever the attempts: its first one is to come */
+        dispatch_requeue(broker, job, BLAME_NONE); /* whatever its attempts: its first run here is still to come */
     else
         take_answer(broker, job, dispatch, slot, group);
     dispatch_answer(dispatch, slot);
@@ -121,9 +124,12 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
 }
 
 /*
- * Whose result it is. What says OK is of the run that is awaited, if there is one; anything else (CANCELLED above all) of one that is not: so
- * whatever the order, each run gets one of the results, and the job the best. Runs of a sequence end in the order in which they were given; the
- * next job must not go out while the worker still has one of them.
+ * Finds the run that a result belongs to, when a worker has two runs of the same id. OK is taken as the result of the
+ * run that a job waits for, if there is one; any other
+ * status (above all CANCELLED) as that of a run that nobody waits for. So in any order each run gets one of the
+ * results, and the job gets the
+ * best. Runs of a sequence end in the order in which they were sent; the next job must not be sent while the worker
+ * still has one of them.
  */
 static bool find_run(const struct broker *broker, const struct worker *worker, const struct envelope *env,
                      struct dispatch **ret_dispatch, uint32_t *ret_slot)
@@ -156,7 +162,7 @@ static void one_result(struct broker *broker, struct worker *worker, struct resu
         ignored_result(broker, worker, group);
 }
 
-/* A result that came, or was to come, and cannot be taken: the end of its run, and of its job when no hedge goes on. */
+/* A result cannot be taken: its run ends, and so does the job, unless a hedge still runs. */
 static void run_failed(struct broker *broker, struct worker *worker, const struct envelope *env, enum pen_status status,
                        const char *text)
 {
@@ -179,7 +185,7 @@ void worker_result_dropped(struct broker *broker, struct worker *worker, const s
     run_failed(broker, worker, env, PEN_ERR_BUSY, "the broker has no memory for the result; try again later");
 }
 
-/* Against the contract: it counts against the worker, whoever waits for it. */
+/* A result that breaks the protocol: it counts against the worker, even if nobody waits for it. */
 static void refused_result(struct broker *broker, struct worker *worker, const struct envelope *env,
                            enum pen_status status, const char *why)
 {
@@ -193,7 +199,8 @@ static void refused_result(struct broker *broker, struct worker *worker, const s
     run_failed(broker, worker, env, status, text);
 }
 
-/* The payload is announced. What nobody waits for is not asked for; what cannot be taken ends its job. */
+/* The payload is only announced. It is not asked for when nobody waits for it; when it cannot be taken, the job
+   ends. */
 static void announced_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
     struct pen_error error = {.status = PEN_OK};
@@ -205,7 +212,7 @@ static void announced_result(struct broker *broker, struct worker *worker, struc
         return;
     transfer_decline(broker, &worker->transfers, &group->env);
     if (wanted && error.status == PEN_OK)
-        return; /* an earlier one of that job is on its way */
+        return; /* an earlier announcement of that job is under way */
     if (wanted && error.status == PEN_ERR_NO_MEMORY) {
         worker_result_dropped(broker, worker, &group->env);
         return;
@@ -228,7 +235,7 @@ static void unknown_status(struct broker *broker, struct worker *worker, const s
     refused_result(broker, worker, &group->env, PEN_ERR_INTERNAL, why);
 }
 
-/* What nobody waits for is not looked at. */
+/* A result that nobody waits for is not checked. */
 static bool sound(const struct job *job, const struct dispatch *dispatch, const struct result_group *group,
                   struct pen_error *reterr)
 {
@@ -266,7 +273,8 @@ static void read_result(struct broker *broker, struct worker *worker, struct res
     }
 }
 
-/* One of several results, for an owner that takes such; the job goes on. One whose payload is only announced is not asked for. */
+/* One of several results, for owners that take them; the job goes on. When its payload is only announced, it is not
+   asked for. */
 static void partial_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
     struct pen_error error = {.status = PEN_OK};
@@ -287,7 +295,7 @@ static void partial_result(struct broker *broker, struct worker *worker, struct 
         refused_result(broker, worker, &group->env, PEN_ERR_CORRUPT, error.text);
 }
 
-/* What follows cannot be told apart any more. The job gets its end where its id could be read. */
+/* The rest of the message cannot be split into groups any more. The job ends with an error if its id could be read. */
 static void broken_group(struct broker *broker, struct worker *worker, const struct result_group *group,
                          const struct pen_error *error)
 {

@@ -5,7 +5,7 @@
 #include "broker_state.h"
 #include "penstock/dtype.h"
 
-/* Texts are judged by their bytes, which are not here. */
+/* True when the job has text inputs: those can only be judged with their bytes, which have not come. */
 static bool has_texts(const Penstock__JobMeta *job)
 {
     for (size_t i = 0; i < job->n_inputs; i++)
@@ -14,7 +14,7 @@ static bool has_texts(const Penstock__JobMeta *job)
     return false;
 }
 
-/* What the descriptors say, judged as if the bytes were here. */
+/* Judges the job by its descriptors, as if the bytes had come. */
 static bool judge(struct broker *broker, const struct session *session, const struct envelope *env, const uint8_t *meta,
                   const struct bulk *run, struct admission *ret_admission)
 {
@@ -24,7 +24,7 @@ static bool judge(struct broker *broker, const struct session *session, const st
     if (!job || has_texts(job))
         return false;
     for (uint32_t i = 0; i < run->count; i++)
-        broker->raws[i] = (struct raw_frame){.data = meta, .bytes = run->sizes[i]}; /* of which nothing is read */
+        broker->raws[i] = (struct raw_frame){.data = meta, .bytes = run->sizes[i]}; /* the bytes are never read */
     struct admit_request ask = {.env = env,
                                 .labels = &broker->labels,
                                 .meta = job,
@@ -34,7 +34,7 @@ static bool judge(struct broker *broker, const struct session *session, const st
                                 .digest = broker->options->digest,
                                 .tensors = broker->tensors};
     if (!admit_may_share(&ask))
-        return false; /* and labels with shares would count it twice */
+        return false; /* labels with shares would count it twice */
     return admit(&broker->models, &ask, ret_admission, &ignored) == PEN_OK && ret_admission->shared;
 }
 
@@ -43,7 +43,8 @@ static bool answer(struct broker *broker, struct session *session, const struct 
 {
     if (!match_cached(&admission->demand, value))
         return false;
-    /* Redis may have answered long after the announcement was let in: a reply that cannot leave would be lost, so the payload comes. */
+    /* Redis may have answered long after the announcement was accepted. A reply that cannot be sent now would be
+       lost, so the payload is asked for. */
     if (link_full(&session->link, (uint64_t)broker->options->peer_bytes))
         return false;
     broker->stats.early_hits++;

@@ -21,7 +21,7 @@ static bool takes_form(const struct job *job)
     return true;
 }
 
-/* Checks the job anew, as if it had just come. elsewhere: in whatever version. */
+/* Checks the job anew, as if it had just come. elsewhere: any version will do. */
 static enum pen_status judge(struct broker *broker, const struct job *job, bool elsewhere, struct envelope *ret_env,
                              const uint8_t **ret_meta, struct admission *ret_admission)
 {
@@ -64,7 +64,7 @@ static struct shared_message *with_version(const struct job *job, const struct e
     return shared;
 }
 
-/* Its new size is what its key has in flight from now on, and is given back in the end. */
+/* Its key's quota counts the new size from now on, and gets that size back in the end. */
 static void take_request(const struct broker *broker, struct job *job, struct shared_message *request)
 {
     struct identity *identity = job_is_part(broker, job) ? NULL : job->session->identity;
@@ -75,7 +75,7 @@ static void take_request(const struct broker *broker, struct job *job, struct sh
     job->request = request;
 }
 
-/* Another version that somebody serves; or another form of the same that somebody serves. */
+/* True for another version that has workers, or another form of the same version that has workers. */
 static bool better(const struct model *from, const struct admission *admission, bool elsewhere)
 {
     if (elsewhere)
@@ -108,7 +108,7 @@ static bool reroute(struct broker *broker, struct job *job, bool elsewhere)
     return true;
 }
 
-/* Some of the jobs that are wanted; what no other version takes waits for its own, and is not asked again. */
+/* Moves some of the wanted jobs; a job that no other version takes waits for its own, and is not tried again. */
 static uint64_t reroute_batch(struct broker *broker, struct lane *lane, bool elsewhere, size_t *ret_tried)
 {
     struct job *jobs[LANE_BATCH];
@@ -131,14 +131,14 @@ static bool is_due(const struct broker *broker, const struct model *model)
            (model->withdrawn || broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us / 2);
 }
 
-/* Another version may take jobs of this one. */
+/* True when another version may take this one's jobs. */
 static bool version_goes(const struct broker *broker, const struct model *model)
 {
     const struct model *other = is_due(broker, model) ? model_find(&broker->models, model->name, 0) : NULL;
     return other && other != model && other->offers_count > 0;
 }
 
-/* Nobody who may be given the lane's jobs is here, but the model is offered in a form that they were not judged against. */
+/* No worker may be given the lane's jobs, but the model is offered in a form that they were not judged against. */
 static bool form_goes(const struct lane *lane)
 {
     return lane->model->sequence_idle_us == 0 && forms_beyond(&lane->model->forms, lane->demand.forms) &&
@@ -153,8 +153,10 @@ static void log_moved(const struct model *from, uint64_t moved)
 }
 
 /*
- * Jobs of a lane are alike in nearly all that forms look at: when none of a batch may go to another form, the rest stays, too. To another version, all are
- * asked once. The lane is there until the last of the batch is moved, and may go with it: its effect is posted again before, and goes with it.
+ * The jobs of a lane hardly differ in what forms check: when no job of a batch may go to another form, the rest stays,
+ * too. Another version is tried once for each
+ * job. The lane exists until the last job of the batch is moved, and may be freed with it; so its effect is posted
+ * again before, and goes with the lane.
  */
 bool reroute_lane(struct broker *broker, struct effect *effect)
 {
@@ -169,6 +171,6 @@ bool reroute_lane(struct broker *broker, struct effect *effect)
     log_moved(from, moved);
     if (moved > 0 || (elsewhere && tried > 0))
         return false;
-    effect_drop(effect); /* all are in the lane still: it is for the next subscriber to say what becomes of them */
+    effect_drop(effect); /* all jobs are still in the lane: the next subscriber decides about them */
     return true;
 }

@@ -96,7 +96,7 @@ static enum pen_status read_meta(struct broker *broker, const struct envelope *e
     return PEN_OK;
 }
 
-/* The worker's parent is our span of the same trace. */
+/* The worker gets our span of the same trace as its parent. */
 static void pass_context(struct job_id id, const char *traceparent, struct patch *patch)
 {
     struct trace_context context;
@@ -109,7 +109,7 @@ static void pass_context(struct job_id id, const char *traceparent, struct patch
     patch_text(patch, JOB_META_TRACEPARENT, text);
 }
 
-/* What a worker will get: the client's meta with the version that "highest" meant and the tenant that the hello named. */
+/* The request for the worker: the client's meta with the version that was chosen and the tenant from the hello. */
 static enum pen_status make_request(const struct session *session, const struct envelope *env, const uint8_t *meta,
                                     const struct admission *admission, const Penstock__JobMeta *job,
                                     struct message *message, struct shared_message **ret_request)
@@ -126,7 +126,7 @@ static enum pen_status make_request(const struct session *session, const struct 
         return PEN_ERR_TOO_LARGE;
     own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
-    /* ALONE is the broker's own word to its workers, DIGEST_FIRST was one to the broker. */
+    /* ALONE is set by the broker alone, and DIGEST_FIRST was meant for the broker */
     own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST);
     own.priority = admission->priority;
     own.deadline_us =
@@ -147,7 +147,7 @@ fail:
     return PEN_ERR_NO_MEMORY;
 }
 
-/* False without memory: nothing else looks at deadlines. */
+/* False without memory: a job that is not in this heap would never expire. */
 static bool set_deadline(struct broker *broker, struct job *job, const struct admission *admission,
                          const struct envelope *env)
 {
@@ -233,7 +233,8 @@ static void place(struct broker *broker, struct job *job, const struct admission
     dispatch_queue(broker, job);
 }
 
-/* HIT: answered. A job identical to one in flight is not looked up: its answer is on the way. */
+/* HIT: the job was answered. A job that is identical to one in flight is not looked up, because its answer is on the
+   way. */
 static enum cache_answer look_up(struct broker *broker, struct session *session, const struct envelope *env,
                                  const struct admission *admission, uint64_t *ret_question)
 {
@@ -258,10 +259,10 @@ static bool has_leader(const struct broker *broker, const struct admission *admi
         table_hash(&broker->flights, cache_key_half(&admission->key, 0), cache_key_half(&admission->key, 1));
     if (admission->shared)
         node = table_first(&broker->flights, hash);
-    return node != NULL; /* a wrong guess costs one lookup less, no more */
+    return node != NULL; /* a wrong guess only saves one lookup */
 }
 
-/* Its like has just ended workers: not again, until somebody kicks it out or it is forgotten. */
+/* An identical job has just ended workers: it is refused until somebody kicks the entry out or it is too old. */
 static bool in_quarantine(struct broker *broker, const struct session *session, const struct envelope *env,
                           const Penstock__JobMeta *meta, const struct admission *admission, struct pen_error *reterr)
 {
@@ -287,7 +288,8 @@ static bool in_quarantine(struct broker *broker, const struct session *session, 
     return true;
 }
 
-/* What may be answered without a run of its own (an identical job, Redis, a worker that still has it) is not judged. */
+/* A job that may be answered without a run of its own (identical job, Redis, a worker that still has it) is not
+   judged. */
 static enum pen_status in_time(const struct broker *broker, const struct session *session, const struct envelope *env,
                                struct admission *admission, enum cache_answer answer, struct pen_error *reterr)
 {
@@ -327,7 +329,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     if (status == PEN_OK)
         status = admit(&broker->models, &ask, admission, reterr);
     if (*ret_meta)
-        (*ret_meta)->version = version; /* as the client said it: what was found is patched in */
+        (*ret_meta)->version = version; /* the client's meta stays; the version is patched in */
     if (status == PEN_OK)
         status = sequence_admit(broker, session, env, *ret_meta, admission, reterr);
     if (status != PEN_OK)
@@ -355,8 +357,9 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
 }
 
 /*
- * Nobody offers the model yet, or in the form that takes the job, but the broker is young: the worker may be on its way back. Fresh jobs wait only while no
- * worker is here at all.
+ * Nobody offers the model, or a form that takes the job, but the broker has just started, so the worker may be on its
+ * way back. Fresh jobs wait only while no worker
+ * at all is connected.
  */
 static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
                      enum pen_status status)
@@ -414,7 +417,7 @@ static void submit_again(struct broker *broker, struct parked_submit *entry)
     struct session *session = session_find(&broker->sessions, env->job.client);
     uint64_t waited_us = broker->now_us - entry->since_us;
     if (!session)
-        return; /* it said goodbye meanwhile */
+        return; /* it said goodbye in the meantime */
     if (env->deadline_us != 0 && env->deadline_us <= waited_us) {
         answer_refuse(broker, session, env, PEN_ERR_DEADLINE,
                       "the deadline passed before a worker came that offers the model");
@@ -426,7 +429,7 @@ static void submit_again(struct broker *broker, struct parked_submit *entry)
 
 void submit_waiting(struct broker *broker)
 {
-    /* Those that must wait on go to the end: each is judged once. */
+    /* Jobs that must wait on go to the end of the list, so each is judged once. */
     for (uint64_t left = broker->parked.count; left > 0; left--) {
         struct parked_submit *entry = parked_take(&broker->parked);
         if (!entry)

@@ -119,7 +119,8 @@ static bool send_piece(struct broker *broker, struct transfer_link *link, const 
     return true;
 }
 
-/* As far as the credit goes. False: the connection is gone, or memory; everything was reset. */
+/* Sends as much as the credit allows. False: the connection is gone, or there is no memory; all transfers were
+   reset. */
 static bool send_pieces(struct broker *broker, struct transfer_link *link, struct transfer_out *out)
 {
     struct bulk_piece piece;
@@ -194,7 +195,7 @@ static void send_granted(struct broker *broker, struct transfer_end *end)
         effect_post(&broker->effects, &end->session->room, EFFECT_ROOM_FOR_REPLIES);
 }
 
-/* It must be the same key that said hello. */
+/* The bulk connection must have the same key as the connection that said hello. */
 static struct transfer_end *end_of(struct broker *broker, const struct port *port, const struct message *message,
                                    uint64_t uuid)
 {

@@ -14,7 +14,7 @@
 #include "transfer.h"
 #include "states.h"
 
-#define RESULT_WAIT_US 1000000u /* for memory, since some was last given back */
+#define RESULT_WAIT_US 1000000u /* wait this long for memory, after some was last given back */
 #define MEMORY_LOOK_US 20000u
 
 /* ---- entries ---- */
@@ -31,7 +31,7 @@ struct transfer_in *transfer_in_find(const struct transfer_link *link, struct jo
     return in;
 }
 
-/* A job that runs twice on one worker is announced twice by it: the number tells which chunk is whose. */
+/* A worker that runs a job twice announces it twice: the number tells which transfer a chunk belongs to. */
 static struct transfer_in *in_of_chunk(const struct transfer_link *link, const struct envelope *env)
 {
     struct transfer_in *in;
@@ -117,7 +117,7 @@ enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link
     return pen_error_set(reterr, PEN_ERR_BUSY, "the broker has no memory for the job; try again later");
 }
 
-/* All of it or none: then it may be tried again. */
+/* Allocates all of it or nothing, so that it can be tried again. */
 static bool take_memory(struct transfer_in *in)
 {
     for (uint32_t i = 0; i < in->run.count; i++) {
@@ -143,13 +143,14 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
     }
     transfer_decline(broker, in->link->end, &env);
     in->dropped = true;
-    broker->transfers.freed_us = broker->now_us; /* what it holds goes in a moment: the next one waits on */
-    effect_post(&broker->effects, &in->here, EFFECT_PAYLOAD_HERE); /* or its slot would be taken for good */
+    broker->transfers.freed_us = broker->now_us; /* its memory is freed in a moment: the next one waits for that */
+    effect_post(&broker->effects, &in->here, EFFECT_PAYLOAD_HERE); /* otherwise its slot would never be free again */
 }
 
 /*
- * A job was accepted, so its result waits for memory: what other answers take is free when they have gone, and new jobs are refused meanwhile. Where
- * all the memory is taken by jobs that wait for each other, one of them must go in the end.
+ * The job was accepted, so its result waits for memory: other answers free theirs when they have been sent, and new
+ * jobs are refused in the meantime. When jobs
+ * that wait for each other hold all memory, one of them must be given up in the end.
  */
 static void wait_for_memory(struct broker *broker, struct transfer_in *in)
 {
@@ -164,7 +165,7 @@ static void wait_for_memory(struct broker *broker, struct transfer_in *in)
     broker->transfers.memory_us = broker->now_us + MEMORY_LOOK_US;
 }
 
-/* A client's job that cannot be taken, and what waits for it by its order. */
+/* Refuses a client's job that cannot be taken, and the jobs of its sequence that wait for it. */
 static void turn_away(struct broker *broker, struct transfer_in *in, const char *text)
 {
     struct session *session = in->link->end->session;
@@ -214,7 +215,7 @@ static struct transfer_in *next_of_clients(struct broker *broker)
     return in;
 }
 
-/* One that found no memory lets smaller ones pass. */
+/* A result that found no memory lets smaller ones pass. */
 static struct transfer_in *next_of_worker(const struct broker *broker, const struct transfer_end *end)
 {
     struct transfer_in *in = NULL;
@@ -227,7 +228,7 @@ static struct transfer_in *next_of_worker(const struct broker *broker, const str
     return in;
 }
 
-/* Ends: each one opens, goes, or has been tried in this turn. */
+/* Ends, because each one is opened, is freed, or has been tried in this call. */
 void transfer_in_open(struct broker *broker, struct transfer_end *end)
 {
     struct transfer_in *in;
@@ -260,7 +261,7 @@ static enum pen_status read_job(struct broker *broker, const struct envelope *en
                        (uint64_t)broker->options->max_frame_bytes, (uint64_t)broker->options->max_job_bytes, reterr);
 }
 
-/* Its turn comes when Redis has answered, or has had its time. */
+/* Its turn comes when Redis has answered, or its time for that is over. */
 static void wait_for_redis(struct broker *broker, struct transfer_in *in, uint64_t question)
 {
     uint64_t until_us = broker->now_us + cache_deadline_us(broker->cache);
@@ -356,7 +357,7 @@ bool transfer_cancel(struct broker *broker, struct session *session, struct job_
 
 /* ---- chunks ---- */
 
-/* What is left of the deadline; false: nothing is. */
+/* Subtracts the time that has passed from the deadline; false: no time is left. */
 static bool age_deadline(const struct broker *broker, const struct transfer_in *in, struct envelope *env)
 {
     uint64_t waited_us = broker->now_us - in->since_us;

@@ -1,11 +1,12 @@
-/* Jobs of a sequence behind one whose payload is under way: they wait among the announced jobs, under the same caps, and go on in their order. */
+/* Jobs of a sequence that follow one whose payload is still coming: they wait among the announced jobs, under the
+   same caps, and go on in their order. */
 #include "answer.h"
 #include "assertion.h"
 #include "submit.h"
 #include "transfer_internal.h"
 #include "transfer.h"
 
-/* Only an older one can be waited for, so there are no circles. */
+/* A job can only wait for an older one, so there are no circles. */
 static bool waits(const struct transfer_in *in)
 {
     struct job_id before = {.client = in->env.job.client, .sequence = in->after};
@@ -45,7 +46,7 @@ static struct transfer_in *next_free(const struct session *session)
     return in;
 }
 
-/* Ends: each one has its effect afterwards, or is gone. One that is gone may free others that came before it. */
+/* Ends, because each one then has its effect posted or was freed. A freed one may release jobs that came before it. */
 void transfer_follow(struct broker *broker, const struct session *session)
 {
     struct transfer_in *in;

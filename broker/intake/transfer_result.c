@@ -35,7 +35,7 @@ static uint32_t announced_of(const struct transfer_link *link, struct job_id id,
     return count;
 }
 
-/* What is left of announced results when a run of theirs has ended by another one, without a payload perhaps. */
+/* Frees announced results that are left over because another result, perhaps without a payload, has ended their run. */
 static void drop_surplus(struct broker *broker, struct worker *worker, struct transfer_link *link)
 {
     for (struct transfer_in *in = TAILQ_FIRST(&link->ins), *next; in; in = next) {
@@ -64,7 +64,7 @@ bool transfer_result(struct broker *broker, struct worker *worker, const struct 
     if (link && link->ins_count >= worker->jobs)
         drop_surplus(broker, worker, link);
     if (link && link->ins_count >= worker->jobs)
-        return false; /* all runs have theirs: each announcement that is kept is of one */
+        return false; /* each run has its announcement: each one that is kept belongs to a run */
     if (status == PEN_OK && (!link || !transfer_in_new(broker, link, env, &run, header)))
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the broker has no memory for the result");
     if (status == PEN_OK) {

@@ -14,7 +14,7 @@
 #include "explain.h"
 #include "states.h"
 
-#define RETRY_HINT_US 100000u /* where nothing better is known */
+#define RETRY_HINT_US 100000u /* when no better estimate is known */
 
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
@@ -22,7 +22,7 @@ static void count_end(struct broker *broker, struct job *job, enum pen_status st
     bool cancelled = status == PEN_ERR_CANCELLED;
     *(status == PEN_OK ? &model->jobs_done : cancelled ? &model->jobs_cancelled : &model->jobs_failed) += 1;
     if (job_is_part(broker, job))
-        return; /* the whole counts */
+        return; /* only the whole job is counted */
     struct stats *stats = &broker->stats;
     *(status == PEN_OK ? &stats->jobs_done : cancelled ? &stats->jobs_cancelled : &stats->jobs_failed) += 1;
     stats->jobs_expired += status == PEN_ERR_DEADLINE;
@@ -38,7 +38,8 @@ static void log_end(const struct broker *broker, const struct job *job, enum pen
                   broker->now_us - job->admitted_us, job->attempts);
 }
 
-/* What a live job holds goes back; only its reply stays. The job is out of lanes, single flights and dispatches already. */
+/* Gives back what a live job holds; only its reply stays. The job has left lanes, single flights and dispatches
+   already. */
 void answer_retire(struct broker *broker, struct job *job, enum pen_status status)
 {
     PEN_ASSERT(job->lane_place == 0 && !job->flight && !job->dispatch,
@@ -57,7 +58,8 @@ void answer_retire(struct broker *broker, struct job *job, enum pen_status statu
     job->lane = NULL;
 }
 
-/* A client's job: its reply is kept until it is acknowledged. Without memory for one the client asks again after its own time-out. */
+/* A client's job: its reply is kept until it is acknowledged. Without memory for one, the client asks again after
+   its own time-out. */
 static void client_ended(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                          const struct ending *ending)
 {
@@ -103,7 +105,7 @@ void answer_refusal(struct broker *broker, struct session *session, const struct
     explain_short(broker, session, env->job, model, error->status, error->text);
     log_event(LOG_INFO, "job_refused", "job=%s status=%s reason=%s", job_id_text(env->job, id),
               pen_status_name(error->status), error->text);
-    /* BUSY must reach a client that has its cap unread. */
+    /* BUSY must reach even a client whose unread bytes have reached the cap. */
     if (reply && !answer_send_past(broker, session, reply))
         log_event(LOG_WARN, "refusal_unsent", "job=%s unread_bytes=%" PRIu64, id,
                   session->link.bytes_sent - session->link.bytes_taken);
@@ -131,8 +133,8 @@ static void deliver_error(struct broker *broker, struct job *job, enum pen_statu
 void answer_error(struct broker *broker, struct job *job, enum pen_status status, const char *text)
 {
     struct single_flight *flight = job->flight && job->flight->leader == job ? job->flight : NULL;
-    const struct dispatch *dispatch = job->dispatch; /* outlives the detaching: its slot is still unanswered */
-    /* Jobs identical to one that killed its workers would kill more of them. */
+    const struct dispatch *dispatch = job->dispatch; /* still valid after the detaching: its slot is unanswered */
+    /* A job killed its workers: identical jobs would kill more of them, so they get the same error. */
     while (status == PEN_ERR_WORKER_LOST && flight && flight->followers_count > 0) {
         struct job *follower = TAILQ_FIRST(&flight->followers);
         dispatch_detach(broker, follower);
@@ -144,7 +146,7 @@ void answer_error(struct broker *broker, struct job *job, enum pen_status status
 
 /* ---- results ---- */
 
-/* The worker ran what the client's digest says, on the content that the key says. */
+/* True when the worker ran the request with the digest that the client sent, and the model of the key. */
 static bool proved(const struct single_flight *flight, const struct dispatch *dispatch,
                    const struct result_group *group)
 {
@@ -169,7 +171,7 @@ static void log_unproved(struct broker *broker, const struct job *job, const str
               job->lane->model->name, flight->followers_count);
 }
 
-/* Followers get the proved result; those of an unproved or failed one run by themselves. */
+/* Followers get a proved result; otherwise they run by themselves. */
 static void settle_followers(struct broker *broker, struct single_flight *flight, const struct dispatch *dispatch,
                              const struct result_group *group, const struct shared_message *raws, bool share)
 {
@@ -194,14 +196,14 @@ static void store(struct broker *broker, const struct cache_key *key, const char
     struct cache_value value;
     struct envelope env = group->env;
     if (headroom_short(broker->headroom))
-        return; /* what it would take is wanted for answers */
+        return; /* memory is short, and needed for answers */
     env.flags = 0;
     if (shared_message_set_header(raws, &env, group->meta, group->env.meta_bytes, NULL) == PEN_OK &&
         cache_value_read(raws, &value) == PEN_OK)
         cache_put(broker->cache, key, tenant, &value, broker->now_us);
 }
 
-/* good: the worker ran what the client's digest says, on the content that the key says. */
+/* good: the result is proved (see above). */
 static void settle_flight(struct broker *broker, struct job *job, struct dispatch *dispatch,
                           const struct result_group *group, struct shared_message *raws, bool good)
 {

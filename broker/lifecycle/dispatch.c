@@ -54,7 +54,7 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
     case JOB_STEPS:
         job_course(broker, job)->raise(broker, job, priority);
         break;
-    case JOB_DISPATCHED: /* should it come back */
+    case JOB_DISPATCHED: /* in case the worker comes back */
         job->priority = priority;
         break;
     case JOB_DONE:
@@ -62,7 +62,7 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
     }
 }
 
-/* Who was alone on the worker at the last of its deaths is what ended it, as far as anybody can tell. */
+/* The job that was alone on the worker at the last death most likely caused it. */
 static void give_up(struct broker *broker, struct job *job, bool alone)
 {
     char text[256], id[JOB_ID_TEXT_BYTES];
@@ -80,7 +80,8 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
     answer_error(broker, job, PEN_ERR_WORKER_LOST, text);
 }
 
-/* A worker that tells when it runs a job alone may be ended by other brokers' jobs more often: each of those is found out by a few deaths. */
+/* How often a worker that tells when it runs a job alone may be lost through other brokers' jobs: each of those is
+   found out after a few deaths. */
 static uint32_t doubts_max(const struct broker *broker, const struct worker *worker)
 {
     uint32_t most = (uint32_t)broker->options->max_attempts * (worker->hello->runs_alone ? DOUBTS_TOLD : 1u);
@@ -96,7 +97,7 @@ void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
     bool doubt = suspect && job->isolated && !alone && job->doubts < doubts_max(broker, job->dispatch->worker);
     record_attempt_lost(broker, job, job->dispatch);
     if (doubt)
-        job->doubts++; /* another broker's job may have done it: once more, and not without end */
+        job->doubts++; /* another broker's job may have caused it: the job gets another chance, but only so often */
     else
         job->deaths += suspect;
     job->alone |= suspect;
@@ -119,7 +120,8 @@ void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
 
 /* ---- out of wherever it is ---- */
 
-/* The leader waits or runs no more: its first follower goes on, as urgent as that was for those that follow still. NULL: nobody followed, the single flight is over. */
+/* The leader no longer waits or runs. Its first follower takes its place and becomes as urgent as the most urgent of
+   the other followers. NULL: there was no follower, and the single flight is over. */
 static struct job *succeed(struct broker *broker, struct job *job)
 {
     struct single_flight *flight = job->flight;
@@ -184,7 +186,7 @@ void dispatch_detach(struct broker *broker, struct job *job)
         detach_dispatched(broker, job);
         break;
     case JOB_STEPS:
-        job_course(broker, job)->leave(broker, job, succeed(broker, job)); /* who takes its place runs already */
+        job_course(broker, job)->leave(broker, job, succeed(broker, job)); /* its successor runs already */
         break;
     case JOB_DONE:
         break;
@@ -224,10 +226,11 @@ static void add_job(struct broker *broker, struct dispatch *dispatch, struct job
     dispatch->bytes += shared_message_bytes(job->request);
 }
 
-/* What a run has its worker for. */
+/* Whether a run shares its worker with other runs. */
 enum exclusive { RUNS_BESIDE, RUNS_ALONE };
 
-/* The header is shared with the kept request, but for what belongs to this run: the remaining deadline and ALONE are written into a copy. */
+/* The header is shared with the kept request. The remaining deadline and ALONE belong to this run, so they are
+   written into a copy. */
 static void run_header(const struct broker *broker, const struct job *job, bool alone, zmq_msg_t *ret_frame)
 {
     bool timed = job->deadline_us != DEADLINE_NONE && !expiry_delays(job_whole(broker, job));
@@ -237,7 +240,7 @@ static void run_header(const struct broker *broker, const struct job *job, bool 
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(ret_frame);
     if (zmq_msg_init_size(&copy, bytes) != 0)
-        return; /* the deadline as it was at admission: the broker still enforces the right one */
+        return; /* the deadline stays as it was at admission; the broker itself enforces the right one */
     void *to = zmq_msg_data(&copy);
     memcpy(to, zmq_msg_data(ret_frame), bytes);
     uint64_t left_us = deadline_remaining(broker->now_us, job->deadline_us);
@@ -257,7 +260,8 @@ static void send_job(struct broker *broker, struct outgoing *outgoing, const str
     outgoing_group(broker, outgoing, job->request, &header);
 }
 
-/* Company that was worth waiting for makes the lane wait again. Only what filled up may have waited for less than the whole delay. */
+/* Learns whether waiting filled the batch: when it paid, the lane waits again. Only a full batch may have waited for
+   less than the whole delay. */
 static void learn_fill(const struct broker *broker, struct lane *lane, const struct dispatch *dispatch,
                        const struct offer *offer)
 {
@@ -287,7 +291,7 @@ static void tell_course(struct broker *broker, struct job *job, const struct wor
         course->dispatched(broker, job, worker);
 }
 
-/* False only when the lane could not move; a worker that proves to be gone counts as movement. */
+/* False only when nothing of the lane could move; a worker that proves to be gone counts as movement. */
 static bool dispatch_lane(struct broker *broker, struct lane *lane)
 {
     struct plan plan;
@@ -348,7 +352,7 @@ bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *jo
         return false;
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job, .rows = job->rows};
     dispatch->expect_us = dispatch->row_us = dispatch->own_row_us = latency_expect_us(&offer->latency, job->rows);
-    lane_remove(job->lane, job); /* it runs, whoever's turn it is */
+    lane_remove(job->lane, job); /* it runs; take it out, even if it was not its turn */
     lane_charge(job->lane, job, dispatch->expect_us, &dispatch->slots[0].cost);
     PEN_ASSERT(job->state == JOB_QUEUED && !job->dispatch, "a job that is adopted has waited");
     states_wait_no_more(broker, job);
@@ -373,7 +377,7 @@ bool dispatch_hedge(struct broker *broker, struct job *job, struct offer *offer)
     struct outgoing outgoing;
     if (!dispatch || !outgoing_begin(&outgoing, broker->workers, offer->worker->link.peer, &offer->worker->transfers)) {
         dispatch_discard(dispatch);
-        return false; /* a worker that is gone is found by the probes */
+        return false; /* a worker that has gone is found by the probes */
     }
     dispatch->slots[0] = (struct dispatch_slot){.id = job->id, .job = job};
     dispatch->rows = job->rows;

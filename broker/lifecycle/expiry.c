@@ -4,13 +4,13 @@
 
 #include "dispatch.h"
 
-/* Under which it was admitted: a leader may have become more urgent since. */
+/* By the priority at admission: a leader may have become more urgent since then. */
 static const struct policy *policy_for(const struct job *job)
 {
     return policy_of(&job->lane->model->queue.policies, frame_priority(zmq_msg_data(&job->request->frames[0])));
 }
 
-/* The envelope that was kept says nothing of a default. */
+/* The kept envelope only has the client's own deadline, never a default. */
 static bool has_own_deadline(const struct job *job)
 {
     return frame_deadline_us(zmq_msg_data(&job->request->frames[0])) != 0;

@@ -51,7 +51,7 @@ void fleet_orders_free(struct fleet_orders *orders)
 
 /* ---- the reply ----------------------------------------------------------------------------------------------------------------------- */
 
-/* OK when some worker did it; else what the first of them said. */
+/* OK when some worker carried it out; else the status of the first answer. */
 static enum pen_status verdict(const struct fleet_order *order, const char **ret_text)
 {
     *ret_text = "";
@@ -63,7 +63,7 @@ static enum pen_status verdict(const struct fleet_order *order, const char **ret
     return order->outcomes[0].status;
 }
 
-/* That it was given is written down already. */
+/* The audit log has the order already. */
 static void note_failure(struct broker *broker, const struct fleet_order *order, const struct session *session,
                          enum pen_status status)
 {

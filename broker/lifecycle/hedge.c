@@ -9,7 +9,7 @@
 #include "send.h"
 
 #define LOOK_US       2000u
-#define SAMPLES_MIN   20u /* before that nobody knows what is late */
+#define SAMPLES_MIN   20u /* with fewer samples nobody knows what is late */
 #define SHARE         20u /* one hedge per so many dispatches */
 #define LATE_QUANTILE 0.95
 

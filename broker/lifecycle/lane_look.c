@@ -42,7 +42,7 @@ static void lane_text(const struct broker *broker, const struct lane *lane, char
         unserved_text(broker, lane->model, text, bytes);
 }
 
-/* Nobody runs its jobs, and nobody will soon. */
+/* True when no worker runs the lane's jobs, and none will soon. */
 static bool lane_is_lost(const struct broker *broker, struct lane *lane)
 {
     if (model_served(lane->model, &lane->demand)) {
@@ -56,7 +56,8 @@ static bool lane_is_lost(const struct broker *broker, struct lane *lane)
     return broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us;
 }
 
-/* Each end takes one job out of the lane and puts at most one in, a follower of it: so there is one for each of the batch, and the lane is there. */
+/* Each end takes one job out of the lane and puts at most one in (a follower). So each job of the batch is still
+   there when its turn comes, and so is the lane. */
 bool lane_unserved(struct broker *broker, struct effect *effect)
 {
     struct lane *lane = effect_of(effect, struct lane, look);
@@ -64,7 +65,7 @@ bool lane_unserved(struct broker *broker, struct effect *effect)
     if (!lane_is_lost(broker, lane))
         return true;
     lane_text(broker, lane, text, sizeof text);
-    effect_post_again(&broker->effects, effect); /* before: with its last job the lane may go, and the effect with it */
+    effect_post_again(&broker->effects, effect); /* first: with its last job the lane may go, and the effect with it */
     for (size_t left = lane->count < LANE_BATCH ? lane->count : LANE_BATCH; left > 0; left--) {
         PEN_ASSERT(lane->count >= left, "an end takes one job out of its lane, no more");
         answer_error(broker, lane_head(lane), PEN_ERR_UNAVAILABLE, text);

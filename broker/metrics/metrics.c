@@ -84,7 +84,7 @@ void job_traces_ring_fini(struct job_traces_ring *ring)
     *ring = (struct job_traces_ring){.room = 0};
 }
 
-/* The row's former layers go, the new ones get another user. */
+/* Releases the row's old layers; the new ones get another user. */
 static void row_write(struct job_trace *row, const struct job_trace *trace)
 {
     struct trace_layers *former = row->layers;
@@ -193,7 +193,7 @@ static void count_end(struct model_tally *model, const struct job_trace *trace)
         model->computed++;
 }
 
-/* What a job that did not run would have cost: the mean of those that did. */
+/* A job that did not run would have cost the mean of those that ran. */
 static void count_cost(struct model_tally *model, const struct job_trace *trace)
 {
     uint64_t mean_us = model->share_jobs ? model->share_us / model->share_jobs : 0;

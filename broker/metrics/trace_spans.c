@@ -30,7 +30,7 @@ static void add_layers(struct list *list, uint32_t parent, const struct job_trac
     }
 }
 
-/* What the worker did, one after the other; what it did not account for is its own bookkeeping, at the end. */
+/* The worker's parts, one after the other; time that they do not cover is its own bookkeeping, at the end. */
 static void add_worker(struct list *list, uint32_t parent, const struct job_trace *trace, int64_t at_us)
 {
     const struct {
@@ -51,7 +51,7 @@ static void add_worker(struct list *list, uint32_t parent, const struct job_trac
     }
 }
 
-/* The attempts that came to nothing, the waits before them, and the one that answered. */
+/* The attempts that failed, the waits before them, and the run that answered. */
 static void add_runs(struct list *list, const struct job_trace *trace)
 {
     uint64_t at_us = trace->lookup_us;

@@ -21,7 +21,7 @@ void group_builder_close(struct group_builder *builder)
     }
 }
 
-/* Shared with the group that it came in; what travelled in that one's meta is copied. */
+/* Shares the frame of the group that the tensor came in; copies bytes that were inline in that group's meta. */
 static enum pen_status raw_frame_make(const struct group_builder *builder, size_t index, zmq_msg_t *ret_frame)
 {
     const struct group_tensor *from = builder->from[builder->order[index]];

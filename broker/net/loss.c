@@ -16,12 +16,13 @@ const char *loss_name(enum loss loss)
 
 enum loss loss_of_silent(int fd, uint64_t liveness_us)
 {
-    uint64_t recent_ms = liveness_us / 4000u; /* less than a cut line has been silent when it is found */
+    uint64_t recent_ms = liveness_us / 4000u; /* shorter than the silence of a cut line when it is noticed */
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return LOSS_SILENT;
-    /* A full window is probed, and the probes are acknowledged: then something is unacknowledged although the host lives. */
+    /* A full window is probed, and the host acknowledges the probes: so data may be unacknowledged although the host
+       lives. */
     if (info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < (recent_ms < ACK_RECENT_MS ? recent_ms : ACK_RECENT_MS))
         return LOSS_FROZEN;
     return LOSS_CUT;

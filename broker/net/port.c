@@ -118,10 +118,10 @@ static void set_options(void *socket, const struct port_options *options)
     option_int(socket, ZMQ_LINGER, 0);
     option_int(socket, ZMQ_BACKLOG, 1024);
     zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options->frame_bytes_max, sizeof options->frame_bytes_max);
-    /* A frozen host is seen by libzmq's own beats, which close the connection and free what waited for it. */
+    /* libzmq's own heartbeats notice a frozen host; they close the connection and free what waits for it. */
     option_int(socket, ZMQ_HEARTBEAT_IVL, (int)(options->heartbeat_us / 1000));
     option_int(socket, ZMQ_HEARTBEAT_TIMEOUT, (int)(options->liveness_us / 1000));
-    option_int(socket, ZMQ_HANDSHAKE_IVL, 10000); /* who connects and says nothing is let go */
+    option_int(socket, ZMQ_HANDSHAKE_IVL, 10000); /* a peer that connects and says nothing is disconnected */
     option_int(socket, ZMQ_TCP_KEEPALIVE, 1);
     option_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
     option_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
@@ -158,15 +158,16 @@ static enum pen_status bind_error(const char *endpoint, struct pen_error *reterr
 }
 
 /*
- * ROUTER numbers its peers upwards from rand(3), which begins alike in every process, and libzmq 4.3.4 ends the program when the number that is next
- * has been set by a peer as its own identity. With a seed of our own nobody knows the numbers.
+ * ROUTER numbers its peers upwards from rand(3), which begins with the same number in every process, and libzmq 4.3.4
+ * ends the program when a peer has set the next
+ * number as its own identity. With a seed of our own no peer can guess the numbers.
  */
 static void unguessable_ids(void)
 {
     srand((unsigned)random_u64());
 }
 
-/* Which of the context's I/O threads, by bits, carry the connections of an address that is bound from now on. */
+/* Chooses the context's I/O threads, as bits, for the connections of addresses that are bound from now on. */
 static void use_threads(void *socket, uint64_t threads)
 {
     zmq_setsockopt(socket, ZMQ_AFFINITY, &threads, sizeof threads);
@@ -199,7 +200,7 @@ enum pen_status port_open(struct port *port, void *context, const struct port_op
     enum pen_status status = watch(port, context, options->monitor_name, reterr);
     if (status == PEN_OK && options->bulk_endpoint)
         status = bind_bulk(port, options, reterr);
-    use_threads(port->socket, THREAD_ORDINARY); /* also where only the other port has bulk connections of their own */
+    use_threads(port->socket, THREAD_ORDINARY); /* also when only the other port has an address for bulk connections */
     if (options->fd >= 0)
         option_int(port->socket, ZMQ_USE_FD, options->fd); /* the socket's from now on: bind only names it */
     if (status == PEN_OK && zmq_bind(port->socket, options->endpoint) != 0)

@@ -24,7 +24,7 @@ static void note(struct historian *historian, const struct snapshot *snapshot)
     pthread_mutex_unlock(&historian->lock);
 }
 
-/* Just behind the end of the step, so that each has its point. */
+/* The time just after the end of the step, so that each step gets its point. */
 static uint64_t until_next_us(uint64_t taken_us)
 {
     return HISTORY_STEP_US - taken_us % HISTORY_STEP_US + 1000;
@@ -33,14 +33,14 @@ static uint64_t until_next_us(uint64_t taken_us)
 static void *historian_main(void *argument)
 {
     struct historian *historian = argument;
-    uint64_t wait_us = HISTORY_STEP_US; /* at the start there is nothing to tell */
+    uint64_t wait_us = HISTORY_STEP_US; /* at the start there is nothing to record yet */
     while (post_sleep(historian->post, wait_us)) {
         struct snapshot *snapshot;
         enum pen_status status = post_get(historian->post, AGE_US, TIMEOUT_US, &snapshot);
         wait_us = AGAIN_US;
         if (status != PEN_OK)
             continue;
-        post_withhold(historian->post, snapshot); /* a page made a moment later would be as old as this */
+        post_withhold(historian->post, snapshot); /* otherwise a page made a moment later would get this old snapshot */
         note(historian, snapshot);
         wait_us = until_next_us(snapshot->taken_us);
         post_release(historian->post, snapshot);

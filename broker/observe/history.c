@@ -9,7 +9,7 @@ _Static_assert(sizeof(struct history_point) == 64, "what history.h says a track 
 
 enum stage { STAGE_QUEUE, STAGE_TRANSFER, STAGE_COMPUTE, STAGE_TOTAL, STAGES };
 
-/* Numbers that only grow. */
+/* Counters: they only grow. */
 struct counted {
     uint64_t done, failed, rejected, hits, misses;
     struct histogram stages[STAGES];
@@ -26,7 +26,7 @@ struct track {
 
 struct history {
     uint64_t last_us, started_us;
-    bool dropped; /* a track was: one that begins may be of a model with a past */
+    bool dropped; /* a track was dropped once, so a model whose track begins may have a past */
     struct track *pool, *models[HISTORY_MODELS_MAX];
     uint32_t count;
 };
@@ -72,7 +72,8 @@ static void track_drop(struct history *history, uint32_t place)
     history->dropped = true;
 }
 
-/* Those that said nothing for an hour; of a full list also one that is not here any more, the longest gone. */
+/* Drops tracks that have had no points for an hour; when the list is full, also the model that has been gone for
+   longest. */
 static bool make_room(struct history *history, uint64_t now_us)
 {
     uint32_t oldest = HISTORY_MODELS_MAX;
@@ -91,7 +92,7 @@ static bool make_room(struct history *history, uint64_t now_us)
     return true;
 }
 
-/* *ret_began: what it has counted so far is no news. */
+/* *ret_began: the track is new, so what its model has counted so far belongs to no step. */
 static struct track *track_for(struct history *history, const struct model_row *row, uint64_t now_us, bool *ret_began)
 {
     struct track *track = track_find(history, row->name, row->version);

@@ -17,12 +17,12 @@
 #include "http_side.h"
 
 #define CONNECTIONS_MAX    64u
-#define ADDRESS_MAX        48u /* of one address: the others have some left */
-#define STREAMS_MAX        32u /* of all: scrapes always get through */
-#define HEALTH_MAX         32u /* beside the others */
+#define ADDRESS_MAX        48u /* of one address; the rest is left for others */
+#define STREAMS_MAX        32u /* of all; the rest is left for scrapes */
+#define HEALTH_MAX         32u /* in addition to the others */
 #define WAITING_MAX        512u
-#define WAITING_PART       8u        /* of the descriptors that the process may have: the others are for jobs */
-#define REQUEST_US         10000000u /* for the head of a request, and for room behind the door */
+#define WAITING_PART       8u        /* this part of the process's descriptors; the others are for jobs */
+#define REQUEST_US         10000000u /* for the head of a request, and for a thread */
 #define BACKLOG            512
 #define EVENT_PERIOD_US    1000000u
 #define STREAM_BLOCK_BYTES (64u * 1024u)
@@ -134,7 +134,7 @@ static struct MHD_Response *stream_response(struct http *http)
 
 /* ---- one request ---- */
 
-/* Nothing from elsewhere runs in the page, nothing is kept by caches, nobody frames it. */
+/* The page may load nothing from elsewhere, caches keep nothing, and no other page may frame it. */
 static void add_headers(struct MHD_Response *response, const char *type)
 {
     static const char *const headers[][2] = {
@@ -207,7 +207,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)upload_bytes;
     (void)state;
     patience_answers(side->patience, connection);
-    /* Answered before any body is read: the connection is closed behind it. */
+    /* Answered before any body is read, so the connection is closed afterwards. */
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
     if (fault)
@@ -220,7 +220,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 
 /* ---- life ---- */
 
-/* Whoever asks for health goes where nobody else can take the room. What is asked is read again behind the door. */
+/* Requests for health go to their own daemon, whose room no other request can take. The daemon reads the request
+   again. */
 static enum http_entry_verdict on_guest(void *context, const struct http_entry_guest *guest)
 {
     struct http *http = context;
@@ -248,7 +249,7 @@ static unsigned waiting_max(void)
     return part < WAITING_MAX ? (unsigned)part + 1 : WAITING_MAX;
 }
 
-/* fd is gone in any case. */
+/* fd is closed even on failure. */
 static enum pen_status open_sides(struct http *http, int fd)
 {
     const struct http_entry_options door = {

@@ -9,14 +9,14 @@
 #include "deadline.h"
 
 #define REQUEST_US 10000000u
-#define ANSWER_US  60000000u /* the longest page over a slow line */
+#define ANSWER_US  60000000u /* long enough for the longest page over a slow line */
 #define LOOK_US    250000u
 
-/* A connection of the daemon; its socket is open until patience_notify has been told of its end. */
+/* A connection of the daemon; its socket is open until patience_notify reports its end. */
 struct wait {
-    int fd;            /* -1: nobody's */
+    int fd;            /* -1: free place */
     bool idle;         /* between two requests */
-    uint64_t until_us; /* 0: for as long as it likes */
+    uint64_t until_us; /* 0: no limit */
     uint64_t address;  /* a digest */
 };
 
@@ -121,7 +121,8 @@ void patience_notify(void *context, struct MHD_Connection *connection, void **so
     }
 }
 
-/* Of IPv6 the network, all of which one host may have for itself; what is mapped from IPv4 has none. */
+/* For IPv6 the network part, because one host may own all addresses of its network; an address mapped from IPv4 is
+   used whole. */
 uint64_t patience_address(const struct sockaddr *address)
 {
     uint64_t halves[2] = {0, 0};

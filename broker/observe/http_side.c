@@ -5,13 +5,13 @@
 #include "deadline.h"
 
 #define CONNECTIONS_SPARE                                                                                              \
-    16u /* of libmicrohttpd's own limit: it counts one that has ended a little longer than we do */
+    16u /* added to libmicrohttpd's own limit: it counts an ended connection a little longer than we do */
 #define REQUEST_BYTES (16u * 1024u)
 #define IDLE_S        10u /* a connection that says nothing */
 #define STACK_BYTES   (256u * 1024u)
 #define BEGIN_US      2000000u /* a connection that was handed over has begun by then, or never will */
 
-/* %XX stays as it is: pages decode what they take. */
+/* Leaves %XX as it is: pages decode the parts that they need. */
 static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
 {
     (void)context;
@@ -43,7 +43,7 @@ void side_close(struct side *side)
     *side = (struct side){.daemon = NULL};
 }
 
-/* Those that were handed over and have not begun yet count, too. */
+/* Connections that were handed over and have not begun yet count, too. */
 static bool has_room(struct side *side, uint64_t address)
 {
     struct patience_count count = patience_count(side->patience, address);

@@ -41,7 +41,7 @@ static void flag(struct writer *w, const char *name, bool value)
 static void counts(struct writer *w, const char *name, const uint64_t *values, size_t count)
 {
     while (count > 0 && values[count - 1] == 0)
-        count--; /* a reader takes what is missing for 0 */
+        count--; /* a reader takes a missing entry for 0 */
     key(w, name);
     writer_text(w, "[");
     for (size_t i = 0; i < count; i++) {
@@ -247,7 +247,7 @@ static void put_life(const struct snapshot *s, const struct job_trace *trace, st
     writer_text(w, "}");
 }
 
-/* Newest first; of the slow ones, which are in no order, those that are there. */
+/* Newest first. The slow ones are in no order: only used entries are written. */
 static void put_traces(const struct snapshot *s, const char *name, const struct job_traces *job_traces,
                        struct writer *w)
 {

@@ -10,11 +10,11 @@
 struct post {
     uint64_t (*clock)(void);
     int wish_fd;
-    struct snapshot *pending; /* the loop's: taken, not handed over yet */
+    struct snapshot *pending; /* the loop's: made, but not handed over yet */
     _Atomic uint64_t beat_us;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct snapshot *latest; /* one of its users is the post */
+    struct snapshot *latest; /* the post itself is one of its users */
     bool closed;
 };
 
@@ -39,7 +39,7 @@ struct post *post_new(uint64_t (*clock)(void))
     return post;
 }
 
-/* With the lock held; returns what is to be freed without it. */
+/* Call it with the lock held; returns a snapshot that the caller must free after unlocking. */
 static struct snapshot *drop(struct snapshot *snapshot)
 {
     return snapshot && --snapshot->users == 0 ? snapshot : NULL;
@@ -81,7 +81,7 @@ static void wish(struct post *post)
 {
     uint64_t one = 1;
     if (write(post->wish_fd, &one, sizeof one) < 0)
-        return; /* full of wishes: it is readable already */
+        return; /* there are wishes enough: it is readable already */
 }
 
 static bool fresh(const struct post *post, uint64_t oldest_us)

@@ -288,7 +288,7 @@ static double slots_per_worker(const struct snapshot *snapshot, const char *back
     return workers > 0 ? slots / workers : 1;
 }
 
-/* The series' part of all that its model keeps busy; a model that was idle shares its queue evenly. */
+/* The series' part of all busy slots of its model; when the model was idle, its series share the queue evenly. */
 static double share_of(const struct snapshot *snapshot, const struct series_tally *series)
 {
     double all = 0, count = 0;

@@ -21,7 +21,7 @@
 #define IO_S         2             /* for each of connecting, sending, the answer */
 #define ANSWER_BYTES (64u * 1024u) /* read of an answer at most */
 
-/* A trace with the words that the rows of its metrics would give it. */
+/* A trace with its model, version, backend and precision as text. */
 struct record {
     struct job_trace trace;
     char model[METRICS_NAME_BYTES], backend[32];
@@ -78,7 +78,8 @@ static bool send_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* The status of the answer, 0 without one. The rest is read so that the collector is not cut off while it writes. */
+/* The status of the answer, 0 without one. Reads the rest as well, so that the collector is not cut off while it
+   writes. */
 static int read_status(int fd)
 {
     char line[64], rest[4096];
@@ -158,7 +159,7 @@ static uint32_t take_batch(struct otlp *otlp)
     return count;
 }
 
-/* Until there is enough for a batch, the period is over, or the end has come. */
+/* Waits until there is a full batch, the period is over, or the end has come. */
 static void wait_for_some(struct otlp *otlp)
 {
     struct timespec until;

@@ -30,13 +30,14 @@ bool answer_send(struct broker *broker, struct session *session, struct shared_m
 
 void answer_again(struct broker *broker, struct session *session, struct job *job)
 {
-    bool unsent = !answer_send(broker, session, job->reply); /* goes out when the client has read more */
+    bool unsent = !answer_send(broker, session, job->reply); /* sent when the client has read more */
     session->unsent += unsent;
     session->unsent -= job->unsent;
     job->unsent = unsent;
 }
 
-/* Replies were forgotten before they could be sent; now that there is room for them again, the client is asked to send its jobs again. */
+/* Replies were dropped before they could be sent. There is room for them again, so the client is asked to send its
+   jobs again. */
 static void recall(struct broker *broker, struct session *session)
 {
     if (!session->missed || !session->connected || transfer_busy(&session->transfers) ||
@@ -70,7 +71,7 @@ bool answer_room(struct broker *broker, struct effect *effect)
     struct session *session = effect_of(effect, struct session, room);
     send_unsent(broker, session);
     if (session->connected)
-        broker_mark_client(broker, session); /* more may be unread than the last PONG told of */
+        broker_mark_client(broker, session); /* the client may have read more than its last PONG said */
     return true;
 }
 
@@ -78,7 +79,7 @@ bool answer_send_past(struct broker *broker, struct session *session, struct sha
 {
     if (answer_send_within(broker, session, shared, 2 * (uint64_t)broker->options->peer_bytes))
         return true;
-    session->missed |= session->connected; /* nothing is kept of it: the client sends the job again when it has read */
+    session->missed |= session->connected; /* the reply is not kept: the client sends the job again when it has read */
     return false;
 }
 

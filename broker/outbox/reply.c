@@ -29,7 +29,7 @@ struct shared_message *reply_error(struct job_id id, enum pen_status status, con
     return shared;
 }
 
-/* A worker that is busy knows nothing of the others: who may try again is told when by the broker. */
+/* A busy worker does not know the others, so the broker adds when the client may try again. */
 static void hint_patch(const struct job *job, enum pen_status status, struct patch *patch)
 {
     if (pen_status_retryable(status))
@@ -48,7 +48,7 @@ static void run_patch(const struct broker *broker, const struct job *job, const 
     patch_number(ret_patch, RESULT_META_ATTEMPTS, job->attempts);
 }
 
-/* Of an ensemble whose steps ran as jobs of their own: whatever was not spent with workers was spent waiting. */
+/* For an ensemble whose steps ran as jobs of their own: time that was not spent on workers counts as waiting. */
 static void whole_patch(const struct broker *broker, const struct job *job, const struct result_group *group,
                         struct patch *ret_patch)
 {
@@ -115,7 +115,7 @@ struct shared_message *reply_result(struct broker *broker, const struct job *job
     return shared;
 }
 
-/* A stored RESULT once more: its own meta, another id, and what the patch (NULL: nothing) adds. */
+/* A stored RESULT again: with its own meta, another id, and the fields of the patch (NULL: none). */
 static struct shared_message *again_as(struct job_id id, struct shared_message *stored, const struct patch *patch)
 {
     struct envelope env;

@@ -21,7 +21,7 @@ bool broker_send_client(struct broker *broker, struct session *session, struct e
                         size_t bytes)
 {
     if (env->type != FRAME_PING && link_full(&session->link, 2 * (uint64_t)broker->options->peer_bytes))
-        return false; /* it asks and asks and does not read */
+        return false; /* it asks again and again, and does not read the answers */
     if (!port_send(broker->clients, session->link.peer, env, meta, bytes)) {
         broker_client_gone(broker, session);
         return false;
@@ -30,7 +30,7 @@ bool broker_send_client(struct broker *broker, struct session *session, struct e
         link_pinged(&session->link, broker->now_us);
     link_sent(&session->link, FRAME_ENVELOPE_BYTES + bytes, broker->now_us);
     if (env->type != FRAME_PING)
-        broker_mark_client(broker, session); /* PONGs alone fill the cap, too, in time */
+        broker_mark_client(broker, session); /* even PONGs alone fill the cap in time */
     return true;
 }
 

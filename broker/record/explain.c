@@ -78,7 +78,7 @@ static struct explained *next_entry(struct explain_ring *ring)
     return e;
 }
 
-/* Without memory the explanation goes without them. */
+/* Without memory the explanation has no steps. */
 static void keep_steps(const struct broker *broker, const struct job *job, struct explained *e)
 {
     struct explained_step steps[ENSEMBLE_PLAN_STEPS_MAX];

@@ -75,7 +75,7 @@ static const char *why_worker(const struct explain_writer *w, const struct expla
     return text;
 }
 
-/* Why a batch of this one's run closed. */
+/* Why the batch of this job's run closed. */
 static void why_closed(const struct explained *e, char text[SENTENCE_BYTES])
 {
     const struct decision *d = &e->decision;

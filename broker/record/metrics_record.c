@@ -130,7 +130,7 @@ static void copy_bytes(char *to, size_t room, const uint8_t *from, size_t bytes)
     to[count] = '\0';
 }
 
-/* What a worker had to do with it. */
+/* Writes the worker's part of the trace. */
 static void tell_run(const struct broker *broker, const struct job *job, const struct ending *ending,
                      struct job_trace *trace)
 {
@@ -189,7 +189,7 @@ static void finish_life(struct broker *broker, struct model_tally *model, struct
     metrics_end(broker->metrics, model, series, trace, keep);
 }
 
-/* A job's part of what its batch took. */
+/* The job's share of the time of its batch. */
 static uint64_t own_compute_us(const struct job *job, const struct dispatch *dispatch, uint64_t compute_us)
 {
     return dispatch && dispatch->rows > job->rows ? compute_us * job->rows / dispatch->rows : compute_us;
@@ -213,7 +213,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     if (ending->text)
         explain_text(trace.error, sizeof trace.error, ending->text);
     tell_origin(broker, job, &trace);
-    tenant->jobs += !job_is_part(broker, job); /* the whole counts */
+    tenant->jobs += !job_is_part(broker, job); /* only the whole job is counted */
     tenant->bytes_out += job_is_part(broker, job) ? 0 : reply_bytes;
     if (ending->how == FINISH_COMPUTED)
         tenant->compute_us += own_compute_us(job, ending->dispatch, trace.compute_us);
@@ -233,7 +233,7 @@ void record_hit(struct broker *broker, const struct session *session, struct job
     finish_life(broker, record_model(broker, model), NULL, &trace);
 }
 
-/* A name that no worker offers counts as "other": names that clients make up are no labels. */
+/* A model name that no worker offers is counted as "other": names that clients invent must not become labels. */
 void record_refusal(struct broker *broker, struct job_id id, const char *model, const struct pen_error *error)
 {
     struct model *known = *model ? model_find(&broker->models, model, 0) : NULL;

@@ -11,7 +11,7 @@ static uint32_t least(uint64_t rows, uint32_t most)
     return rows < most ? (uint32_t)rows : most;
 }
 
-/* What is there goes, but for what would make it slower. */
+/* Closes the batch with the jobs that are there, except for a number of rows that would make it slower. */
 static struct batch_choice take_waiting(const struct batch_rules *rules, const struct batch_facts *facts,
                                         enum close_reason reason)
 {
@@ -32,7 +32,7 @@ static uint32_t preferred_rows(const struct batch_rules *rules, uint64_t waiting
     return best;
 }
 
-/* When it closes by time, with why; *ret_close_us is when it does. */
+/* When time closes the batch, and why; *ret_close_us is that time. */
 static enum close_reason close_time(const struct batch_rules *rules, const struct batch_facts *facts,
                                     uint64_t *ret_close_us)
 {
@@ -58,7 +58,8 @@ struct batch_choice batch_close(const struct batch_rules *rules, const struct ba
         return take(preferred, CLOSE_FULL);
     if (facts->rows_waiting >= target)
         return take(target, target == rules->rows_max ? CLOSE_FULL : CLOSE_BEST);
-    /* A caller that waits for each answer before it asks again has no company: 500 us of delay would be lost on every job. */
+    /* A caller that waits for each answer before it asks again never fills a batch: each of its jobs would lose the
+       delay of 500 us. */
     if (rules->delay_us == 0 || facts->solo_batches >= BATCH_SOLO_MAX)
         return take_waiting(rules, facts, CLOSE_IDLE);
     enum close_reason reason = close_time(rules, facts, &close_us);

@@ -4,7 +4,7 @@
 #include "warming.h"
 #include "decision.h"
 
-/* Weighed for one batch: ready_look gives as many, or a few of each of many classes. */
+/* Workers weighed for one batch: ready_look gives READY_LOOK of them, or a few more when there are many classes. */
 #define CANDIDATES_MAX (2 * READY_LOOK)
 
 /* Rows of the batches that suit this offer best. */
@@ -19,7 +19,7 @@ bool choose_must_isolate(const struct broker *broker, const struct job *head)
     return head->deaths > 0 && head->deaths + 1 >= broker->options->max_attempts;
 }
 
-/* What is weighed for one batch. */
+/* The facts that are gathered for one batch. */
 struct gathering {
     const struct broker *broker;
     const struct lane *lane;
@@ -30,7 +30,7 @@ struct gathering {
     size_t count;
 };
 
-/* Room for the head on this worker. A batch that may still grow goes as late as the slot allows. */
+/* Whether this worker has room for the head. A batch that may still grow is sent as late as the slot allows. */
 static bool has_credit(const struct gathering *g, const struct worker *worker, const struct match_candidate *candidate,
                        uint64_t *ret_when_us)
 {
@@ -121,8 +121,9 @@ static uint64_t first_credit_us(const struct match_candidate *candidates, size_t
 }
 
 /*
- * Who is less urgent must not fill up the worker that this lane waits for: short jobs, for which there is nearly always some credit, would keep
- * a long one out for ever.
+ * Keeps less urgent jobs from filling up the worker that this lane waits for. Otherwise short jobs, for which there is
+ * nearly always some credit, would keep a long job
+ * out for ever.
  */
 static void reserve(const struct broker *broker, struct offer *const *offers, const struct match_candidate *candidates,
                     size_t count)
@@ -132,7 +133,7 @@ static void reserve(const struct broker *broker, struct offer *const *offers, co
         offers[best]->worker->reserved_pass = broker->pass;
 }
 
-/* What a row costs where it is quickest: a client pays for its work, not for where it had to run. */
+/* The cost of a row on the quickest worker: a client pays for its work, not for the worker it was given. */
 static uint64_t least_row_us(const struct match_candidate *candidates, size_t count)
 {
     uint64_t least_us = UINT64_MAX;
@@ -158,8 +159,9 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
 }
 
 /*
- * The first idle worker will do; one that no other broker uses is better, then one that can be asked to run it alone. While all are busy, the least
- * busy one is kept free of other work.
+ * Any idle worker will do; better is one that no other broker uses, then one that can run a job alone when asked. While
+ * all are busy, the least busy one is
+ * kept free of other work.
  */
 static int choose_isolated(const struct broker *broker, struct offer *const *offers,
                            const struct match_candidate *candidates, size_t count)
@@ -178,7 +180,8 @@ static int choose_isolated(const struct broker *broker, struct offer *const *off
     return shared;
 }
 
-/* Of a model with batches: how many stay behind the one that starts with the head. Where each job runs by itself choose_aside sees to them. */
+/* For a model with batches: how many batches stay behind the one that starts with the head. For jobs that run one by
+   one choose_aside is responsible. */
 static uint64_t batches_behind(const struct lane *lane, struct offer *const *offers,
                                const struct match_candidate *candidates, size_t count)
 {
@@ -189,7 +192,7 @@ static uint64_t batches_behind(const struct lane *lane, struct offer *const *off
     return rows && lane->rows > rows ? (lane->rows - rows + rows - 1) / rows : 0;
 }
 
-/* The head waits for a busy worker; a job behind it may start elsewhere. */
+/* The head waits for a busy worker; a job behind it may start on another worker. */
 static int choose_aside(const struct lane *lane, struct offer *const *offers, const struct match_candidate *candidates,
                         size_t count, struct job **ret_job)
 {

@@ -5,17 +5,17 @@
 #include "ensemble_models.h"
 #include "warming.h"
 
-#define LOOK_MAX 64u /* workers looked at; more of a kind would not change the picture */
+#define LOOK_MAX 64u /* workers looked at; more of the same kind would hardly change the result */
 
 /* What the capable workers of a model can do. */
 struct capacity {
     uint64_t first_us;       /* when the quickest of them would be done with one row */
-    uint64_t run_us;         /* of that, what the row itself takes */
-    uint64_t rows_per_s;     /* of all of them, in their largest batches */
-    uint32_t looked, offers; /* known ones, and all */
+    uint64_t run_us;         /* the part of that for the row itself */
+    uint64_t rows_per_s;     /* of all of them together, in their largest batches */
+    uint32_t looked, offers; /* workers of known speed; all workers */
 };
 
-/* One that must be loaded first adds no rate: what it will do once it is there is nobody's promise. */
+/* A cold offer adds no rate, because nobody knows when its model will be loaded. */
 static void add_offer(const struct broker *broker, const struct offer *offer, struct capacity *capacity)
 {
     uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
@@ -31,7 +31,7 @@ static void add_offer(const struct broker *broker, const struct offer *offer, st
     capacity->run_us = run_us;
 }
 
-/* False: one of them is not known well enough. */
+/* False: the speed of one of them is not known well enough. */
 static bool measure(const struct broker *broker, const struct model *model, const struct demand *demand,
                     struct capacity *ret_capacity)
 {
@@ -60,7 +60,8 @@ static uint64_t wait_us(const struct capacity *capacity, uint64_t rows_ahead)
 
 /* ---- an ensemble that no worker has whole ---- */
 
-/* What a step will look like is not known before the ones in front of it have run: whatever waits for its model goes before it. */
+/* The shape of a step's job is unknown until the steps before it have run, so all jobs that wait for its model count
+   as ahead of it. */
 static uint64_t ahead_of_step(const struct broker *broker, const struct session *session, const struct model *model,
                               const struct admission_place *place)
 {
@@ -77,7 +78,8 @@ static uint64_t ahead_of_step(const struct broker *broker, const struct session 
     return rows;
 }
 
-/* Along the longest way through the steps: each begins when what it takes is there and its model's workers are free for it. */
+/* The longest path through the steps: each begins when its inputs are there and its model's workers have time for
+   it. */
 static uint64_t steps_us(const struct broker *broker, const struct session *session, const struct admission *admission,
                          const struct admission_place *place)
 {

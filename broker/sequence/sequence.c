@@ -13,7 +13,7 @@
 #include "send.h"
 #include "states.h"
 
-#define ENDED_KEEP_US 600000000u /* how long its client is told why */
+#define ENDED_KEEP_US 600000000u /* how long clients are told why a sequence ended */
 
 static bool due_before(const void *a, const void *b)
 {
@@ -71,7 +71,7 @@ void sequences_free(struct sequences *sequences)
 {
     if (!sequences)
         return;
-    list_free(&sequences->all); /* their sessions have gone */
+    list_free(&sequences->all); /* their sessions are gone */
     list_free(&sequences->ended);
     heap_fini(&sequences->due);
     table_fini(&sequences->by_key);
@@ -117,7 +117,7 @@ void sequence_due_set(struct broker *broker, struct sequence *sequence, uint64_t
     heap_push(&broker->sequences->due, sequence); /* without memory it stays until its session ends */
 }
 
-/* A CANCEL with the id of a sequence drops what the worker keeps of it. */
+/* A CANCEL with the id of a sequence makes the worker drop its state. */
 static void tell_worker(struct broker *broker, const struct sequence *sequence)
 {
     struct worker *worker = sequence->worker ? fleet_by_uuid(&broker->fleet, sequence->worker) : NULL;
@@ -128,7 +128,7 @@ static void tell_worker(struct broker *broker, const struct sequence *sequence)
         broker_send_worker(broker, worker, &env, NULL, 0);
 }
 
-/* Jobs that wait are told; one that runs is left to end by itself. */
+/* Waiting jobs are answered; a running one ends by itself. */
 void sequence_close(struct broker *broker, struct sequence *sequence, enum pen_status status, const char *why)
 {
     char text[SEQUENCE_REASON_BYTES + 64];
@@ -156,7 +156,7 @@ void sequence_close(struct broker *broker, struct sequence *sequence, enum pen_s
 
 /* ---- on its way -------------------------------------------------------------------------------------------------------------------- */
 
-/* To the worker that keeps the state: a lane of its own. */
+/* Moves the job to a lane for the worker that keeps the state. */
 static bool pin(struct job *job, uint64_t worker)
 {
     struct lane *old = job->lane;
@@ -229,7 +229,7 @@ static bool is_first(const struct job *job)
     return has_flag(job, FRAME_FLAG_SEQUENCE_START);
 }
 
-/* The first job makes its state itself, so another worker may run it; all others need what is gone. */
+/* The first job makes the state itself, so another worker may run it. All other jobs need the state that is gone. */
 static bool requeue(struct broker *broker, struct job *job, enum blame blame)
 {
     bool suspect = blame == BLAME_SUSPECT;
@@ -244,7 +244,7 @@ static bool requeue(struct broker *broker, struct job *job, enum blame blame)
     return true;
 }
 
-/* What follows for the sequence is done when whoever ends the job is through. */
+/* The sequence goes on by an effect, after the code that ends the job has returned. */
 static void ending(struct broker *broker, struct job *job, enum pen_status status)
 {
     struct sequence *sequence = sequence_of(broker, job);
@@ -268,7 +268,7 @@ const struct job_course sequence_course = {
     .ending = ending,
 };
 
-/* The next one that waits, or the wait for one begins. */
+/* Starts the next job that waits, or begins to wait for one. */
 static void go_on(struct broker *broker, struct sequence *sequence)
 {
     struct job *next = TAILQ_FIRST(&sequence->waiting);
@@ -301,7 +301,7 @@ static void sequence_move(struct broker *broker, struct sequence *sequence)
         sequence_close(broker, sequence, PEN_ERR_NOT_FOUND, "its last job was done");
         sequence_forget(broker->sequences, sequence);
     } else if (advanced && sequence->worker && (!worker || worker->state != WORKER_READY)) {
-        /* it went while the first job ran */
+        /* the worker left while the first job ran */
         sequence_close(broker, sequence, PEN_ERR_UNAVAILABLE, "the worker that keeps its state gets no more work");
     } else if (!sequence->current) {
         go_on(broker, sequence);
@@ -316,7 +316,7 @@ bool sequence_moves(struct broker *broker, struct effect *effect)
 
 /* ---- from outside ------------------------------------------------------------------------------------------------------------------ */
 
-/* What ends one sequence ends no other: what follows for its jobs is an effect. */
+/* Ending one sequence ends no other, because what follows for its jobs is an effect. */
 static void close_of_worker(struct broker *broker, const struct worker *worker, enum pen_status status, const char *why)
 {
     struct sequence *s, *next;
@@ -324,7 +324,7 @@ static void close_of_worker(struct broker *broker, const struct worker *worker, 
     snprintf(text, sizeof text, "worker %.80s, which kept its state, %s", worker->hello->name, why);
     for (s = TAILQ_FIRST(&broker->sequences->all); s; s = next) {
         next = TAILQ_NEXT(s, in_all);
-        /* The first job of one may run again: nothing is lost with its worker. */
+        /* When its first job runs still, that may run again: nothing is lost with the worker. */
         if (s->worker == worker->uuid && !(s->current && s->current->state == JOB_DISPATCHED && is_first(s->current)))
             sequence_close(broker, s, status, text);
     }
@@ -344,7 +344,8 @@ bool sequence_worker_left(struct broker *broker, struct effect *effect)
     return true;
 }
 
-/* CANCELLED is of one that was not begun, most often; one of before the sequence was begun anew has nothing to do with it. */
+/* CANCELLED usually comes for a run that had not begun; a result of a run from before the sequence was begun anew
+   does not concern it. */
 void sequence_run_failed(struct broker *broker, const struct worker *worker, const struct envelope *env)
 {
     struct sequence *s;

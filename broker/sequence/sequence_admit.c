@@ -18,7 +18,7 @@ void sequence_bind_version(const struct broker *broker, const struct session *se
     if (!s || s->ended)
         return;
     meta->version = s->version;
-    meta->version_label = (char *)(uintptr_t) ""; /* it said which one when the sequence began */
+    meta->version_label = (char *)(uintptr_t) ""; /* the version was chosen by label when the sequence began */
 }
 
 static enum pen_status check_room(struct sequences *sequences, const struct session *session, struct pen_error *reterr)
@@ -87,7 +87,8 @@ static enum pen_status check_place(const struct model *model, uint64_t id, const
     return PEN_OK;
 }
 
-/* Jobs come in the order of their numbers, so what is not the newest one now never came, or did not get this far. */
+/* Jobs come in the order of their numbers. So a predecessor that is not the newest job here was never received, or
+   was refused. */
 static enum pen_status check_predecessor(struct broker *broker, struct sequence *sequence, uint64_t job, uint64_t after,
                                          struct pen_error *reterr)
 {

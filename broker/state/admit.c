@@ -21,7 +21,7 @@ bool admit_may_share(const struct admit_request *request)
            sha == (request->digest == DIGEST_SHA256);
 }
 
-/* By number, by label, or as labels share out those that name neither. */
+/* Finds the version by number, by label, or, when the job names neither, by the labels' shares. */
 static enum pen_status resolve(const struct models *models, const struct admit_request *request,
                                struct model **ret_model, struct pen_error *reterr)
 {
@@ -108,7 +108,7 @@ static void list_offers(const struct model *model, form_set forms, char text[TEX
         if (n < 0 || used + (size_t)n + 3 > TEXT_BYTES)
             break;
         if (used && strstr(text, one))
-            continue; /* two workers alike */
+            continue; /* two workers with the same value */
         used += (size_t)snprintf(text + used, TEXT_BYTES - used, "%s%s", used ? ", " : "", one);
     }
 }
@@ -136,7 +136,7 @@ const char *admit_reformed(const struct model *model, char *text, size_t bytes)
     return text;
 }
 
-/* A form without offers has lost its workers a moment ago: its jobs wait. */
+/* A form without offers has lost its workers just now: its jobs wait. */
 static enum pen_status check_capable(const struct fleet *fleet, const struct model *model, const struct demand *demand,
                                      struct pen_error *reterr)
 {
@@ -171,7 +171,7 @@ static enum pen_status check_capable(const struct fleet *fleet, const struct mod
                          "no worker that runs model '%s' carries all the tags that the job asks for", model->name);
 }
 
-/* Whoever takes it may get it, and nobody else. */
+/* Only workers whose form takes the job may get it. */
 static enum pen_status check_forms(const struct admit_request *request, struct admission *a, struct pen_error *reterr)
 {
     const struct form_question question = {.model = a->model->name,
@@ -190,7 +190,8 @@ static uint8_t effective_priority(const struct model *model, uint8_t wanted)
     return model->priority_levels && priority > model->priority_levels ? model->priority_levels : priority;
 }
 
-/* Shared only where sameness is known: all workers hold the same content, too, and nothing in the job reaches beyond the key (tags name workers, sequences have state). */
+/* A result may be shared only when equality is certain: all workers have the same content, and the job contains
+   nothing beyond the key (tags name workers, sequences have state). */
 static void read_key(const struct models *models, const struct admit_request *request, struct admission *admission)
 {
     const struct envelope *env = request->env;
@@ -205,7 +206,8 @@ static void read_key(const struct models *models, const struct admit_request *re
         .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
 }
 
-/* Whoever sends ready-made numbers to a model that normalises pixels itself must learn where that is said. */
+/* When a client sends normalised numbers to a model that normalises pixels itself, the error says where this is
+   described. */
 static enum pen_status pixels_hint(const struct model *model, enum pen_status status, struct pen_error *reterr)
 {
     const struct offer *offer = TAILQ_FIRST(&model->offers);

@@ -1,4 +1,4 @@
-/* bandwidth.c - a mean that strays move by an eighth, and that fades. */
+/* bandwidth.c - a mean that each measurement moves by an eighth, and that fades. */
 #include "bandwidth.h"
 
 #define KIB_NS_MIN 16u         /* 64 GB/s */

@@ -12,7 +12,7 @@ const struct model *ensemble_step_model(const struct models *models, const struc
     return model && model->offers_count > 0 ? model : model_find(models, step->model, step->version);
 }
 
-/* The first step that nobody would take; NULL = none. ret_model: what it means now. */
+/* The first step that no worker would take; NULL = none. *ret_model: the model that the step uses now. */
 static const struct ensemble_plan_step *step_missing(const struct models *models, const struct labels *labels,
                                                      const struct model *model, const struct demand *demand,
                                                      const struct model **ret_model)

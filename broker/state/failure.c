@@ -5,7 +5,7 @@
 
 #include "utf8.h"
 
-/* Whole characters of UTF-8, at most so many bytes; what is none becomes '?'. */
+/* Keeps whole UTF-8 characters, at most `bytes` in all; invalid bytes become '?'. */
 static void tidy(char *text, size_t bytes)
 {
     size_t at = 0, length;
@@ -29,7 +29,7 @@ static bool is_known(Penstock__ModelFailure *const *list, uint32_t count, const 
     return false;
 }
 
-/* One of a name and version: two would be the same series to Prometheus, which then refuses all. */
+/* Only one failure per name and version: two would be the same series for Prometheus, which then refuses all. */
 void failures_take(struct worker *worker, Penstock__ModelFailure **list, size_t listed, uint32_t count)
 {
     worker->failures = list;

@@ -8,7 +8,7 @@
 #include "queue.h"
 
 #define UNITS_PER_US                                                                                                   \
-    1024u /* of virtual time at weight 1: weights up to 1000 keep their proportion for costs of a microsecond */
+    1024u /* per microsecond at weight 1, so that weights up to 1000 keep their proportion even for a cost of one microsecond */
 
 enum pen_status fair_queue_init(struct fair_queue *fair_queue)
 {
@@ -49,14 +49,14 @@ static struct fair_share *share_find(const struct fair_queue *fair_queue, uint64
     return NULL;
 }
 
-/* The earliest start that anybody has in the level. */
+/* The smallest start of all shares in the level. */
 static uint64_t floor_of(const struct fair_queue *fair_queue, uint8_t priority)
 {
     uint64_t burst = (uint64_t)FAIR_BURST_US * UNITS_PER_US, now = fair_queue->now[priority];
     return now > burst ? now - burst : 0;
 }
 
-/* With a first turn about to be added: not idle. */
+/* Call it before a first turn is added: the share is idle no more. */
 static struct fair_share *share_wake(struct fair_queue *fair_queue, uint64_t identity, uint8_t priority)
 {
     uint64_t hash = table_hash(&fair_queue->by_identity, identity, priority);
@@ -158,7 +158,7 @@ struct turn *fair_queue_turn(struct fair_queue *fair_queue, struct lane *lane, u
     return turn;
 }
 
-/* A lane in use would else make and free its turn for each job. */
+/* The turn is kept, because otherwise a busy lane would make and free one for each job. */
 void fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn)
 {
     struct fair_share *share = turn->share;
@@ -176,7 +176,7 @@ void fair_queue_turn_end(struct fair_queue *fair_queue, struct turn *turn)
     }
 }
 
-/* Where its turns stand in their lanes depends on its start. */
+/* The start decides where the share's turns are in their lanes. */
 static void share_move(struct fair_share *share, uint64_t start)
 {
     struct turn *turn;
@@ -218,7 +218,7 @@ bool fair_share_near(const struct fair_share *share, const struct fair_share *fi
     return share->priority != first->priority || share->start <= first->start + cost;
 }
 
-/* A level in which nobody waits is over: whoever comes next finds everybody equal. */
+/* A level in which nobody waits is over: the next clients begin as equals. */
 void fair_queue_sweep(struct fair_queue *fair_queue)
 {
     struct fair_share *share, *next;

@@ -140,7 +140,7 @@ static void offers_drop(struct worker *worker, struct offer **offers, size_t cou
             if (dispatch->offer == offers[i])
                 dispatch->offer = NULL;
         }
-        offers[i]->model->withdrawn = worker->offers != offers; /* the new list is in force: an update */
+        offers[i]->model->withdrawn = worker->offers != offers; /* an update: the new list is in force already */
         offers[i]->model->lost |= !offers[i]->model->withdrawn;
         model_remove_offer(offers[i]->model, offers[i], now_us);
         free(offers[i]);
@@ -157,7 +157,7 @@ static void inherit_latency(struct offer *offer, struct offer *const *old, size_
     }
 }
 
-/* An update that is about another model leaves the question open. */
+/* An update about another model does not end the load. */
 static struct offer *still_warming(struct worker *worker, struct offer *const *offers, size_t count)
 {
     const struct offer *asked = worker->warming;
@@ -234,7 +234,7 @@ static void worker_free(struct worker *worker)
     free(worker);
 }
 
-/* Those of two bytes, too: U+0080 to U+009F. */
+/* Also control characters of two bytes: U+0080 to U+009F. */
 void fleet_clean(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; at++) {
@@ -372,13 +372,14 @@ static uint64_t first_end_us(const struct worker *worker)
     return first_us;
 }
 
-/* How long before its slot is free a message is sent; of short work half of it is enough, for a batch that grows meanwhile is worth more. */
+/* How long before its slot is free a message is sent. Half of that is enough for short work, because a batch that
+   can still grow is worth more. */
 static uint64_t ahead_us(uint64_t expect_us, bool grows)
 {
     return grows && expect_us / 2 < PREFETCH_US ? expect_us / 2 : PREFETCH_US;
 }
 
-/* What it told, but for a little: headers of batches differ from those that are counted here. */
+/* The worker's own limit, minus a little: the headers of a batch differ from those that are counted here. */
 size_t worker_bytes_max(const struct worker *worker)
 {
     uint64_t told = worker->hello->queue_bytes, safe = told - told / 64;
@@ -458,7 +459,7 @@ void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_
     worker->messages++;
     if (worker->messages == 1)
         offers_busy(worker);
-    ready_busy(offer); /* behind those that were not given work for longer */
+    ready_busy(offer); /* behind the workers that were given work longer ago */
     worker->jobs += dispatch->count;
     worker->expect_us += dispatch->expect_us;
     worker->bytes += dispatch->bytes;

@@ -19,7 +19,8 @@ static uint32_t find(const struct forms *forms, const struct signature *signatur
     return i;
 }
 
-/* A free place, else that of a form that nothing refers to; one that is waited for goes last, the longest lost first. */
+/* A free place, else that of a form that nothing refers to; of the forms that are waited for, the one that was lost
+   longest ago. */
 static uint32_t find_place(const struct forms *forms)
 {
     uint32_t best = FORMS_MAX;
@@ -121,7 +122,7 @@ struct answer {
     uint64_t shape;
 };
 
-/* reterr NULL: a form whose refusal is nobody's business. */
+/* reterr NULL: the sentence of this form's refusal is not needed. */
 static enum pen_status ask(const struct forms *forms, uint32_t i, const struct form_question *q, struct answer *answer,
                            struct pen_error *reterr)
 {
@@ -134,13 +135,13 @@ static enum pen_status ask(const struct forms *forms, uint32_t i, const struct f
         status = signature_check_outputs(form->signature, q->model, q->outputs, q->outputs_count, reterr);
     if (status != PEN_OK || (answer->set && answer->rows != rows))
         return status;
-    answer->shape += shape; /* whatever the order: jobs alike in each form are alike */
+    answer->shape += shape; /* a sum, so that the order does not count: jobs alike in each form get the same number */
     answer->rows = rows;
     answer->set |= (form_set)1 << i;
     return PEN_OK;
 }
 
-/* The newest one first: its word is what a job that nobody takes is told. */
+/* Asks the newest form first: when no form takes the job, its sentence is the answer. */
 static enum pen_status ask_all(const struct forms *forms, form_set among, const struct form_question *question,
                                struct answer *answer, struct pen_error *reterr)
 {

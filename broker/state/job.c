@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARES_MAX 256u /* covers the churn of busy minutes; more would keep memory that the system could use */
+#define SPARES_MAX 256u /* enough for the changes of a busy minute; more would keep memory that the system could use */
 
 const char *job_state_name(enum job_state state)
 {
@@ -62,8 +62,9 @@ void jobs_fini(struct jobs *jobs)
 }
 
 /*
- * Sequences of a client come and go in order: runs of 16 share a line of the table's tags, so that a job is found without waiting for memory. Where a run
- * lies, nobody outside can know.
+ * A client's sequence numbers come and go in order, so runs of 16 share a cache line of the table's tags and a job is
+ * found without waiting for memory. The seed keeps
+ * secret where a run lies.
  */
 static uint64_t hash_of(const struct jobs *jobs, struct job_id id)
 {

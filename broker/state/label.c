@@ -160,7 +160,7 @@ static struct label_choice *choice_find(struct label_choice *choices, size_t cou
     return NULL;
 }
 
-/* The labels of one version's configs; the highest version keeps what several claim. */
+/* Adds the labels of one version's configs; when several versions have the same label, the highest version keeps it. */
 static size_t add_offered(struct model *model, struct label_choice *choices, size_t orders, size_t count)
 {
     for (size_t i = 0; i < model->labels.count; i++) {
@@ -206,7 +206,7 @@ uint64_t label_version(const struct labels *labels, const struct models *models,
     return choice ? choice->model->version : order ? order->version : 0;
 }
 
-/* A number below LABEL_SHARE_FULL, the same for the same question to the same model. */
+/* A number below LABEL_SHARE_FULL; always the same for the same question to the same model. */
 static uint32_t place_of(const struct digest *digest, const char *model)
 {
     uint64_t z = frame_name_hash(model);
@@ -228,7 +228,8 @@ static struct model *by_digest(const struct label_choice *choices, size_t count,
     return NULL;
 }
 
-/* Shares within the whole are owed less than one job each on average. Where orders and configs share out more, the last ones would be owed without end. */
+/* While shares do not exceed the whole, each is owed less than one job on average. When orders and configs share out
+   more, the debt of the last ones would grow without end. */
 static struct model *by_turn(const struct label_choice *choices, size_t count)
 {
     struct model *chosen = NULL;

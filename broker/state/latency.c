@@ -14,7 +14,7 @@ static uint32_t low_ms(uint64_t now_us)
 
 /* ---- points ---- */
 
-/* The first point of at least so many rows; count: there is none. */
+/* The first point with at least so many rows; count: there is none. */
 static unsigned point_from(const struct latency_model *latency, uint32_t rows)
 {
     unsigned i = 0;
@@ -23,7 +23,7 @@ static unsigned point_from(const struct latency_model *latency, uint32_t rows)
     return i;
 }
 
-/* At `rows` on the line through two points. */
+/* The time at `rows` on the line through two points. */
 static uint64_t line_us(const struct latency_point *low, const struct latency_point *high, uint32_t rows)
 {
     int64_t rise = (int64_t)high->us - (int64_t)low->us;
@@ -37,7 +37,7 @@ static void point_drop(struct latency_model *latency, unsigned index)
     memmove(&latency->points[index], &latency->points[index + 1], (latency->count - index) * sizeof latency->points[0]);
 }
 
-/* Room for one more: in place of the size that was not measured for longest, never of a warmed one. */
+/* Makes room for one more point: replaces the one that was measured longest ago, but never one that was warmed up. */
 static bool make_room(struct latency_model *latency, uint32_t now_ms)
 {
     unsigned oldest = LATENCY_POINTS;
@@ -116,7 +116,7 @@ static void best_update(struct latency_model *latency)
     latency->best = latency->count ? (uint16_t)latency_best(latency, latency->points[latency->count - 1].rows) : 0;
 }
 
-/* One that never was measured is the first to be looked at. */
+/* A size that was never measured comes first. */
 static uint32_t stale_ms(const struct latency_point *point, uint32_t now_ms)
 {
     return point->measured ? now_ms - point->at_ms : UINT32_MAX;
@@ -157,7 +157,7 @@ void latency_seed(struct latency_model *latency, uint32_t rows, uint64_t us)
     best_update(latency);
 }
 
-/* What a measurement counts as beside the mean so far. */
+/* How much a measurement counts, compared with the mean so far. */
 static uint32_t weighed(struct latency_point *point, uint32_t us)
 {
     uint32_t mean = point->us;
@@ -192,7 +192,7 @@ void latency_learn(struct latency_model *latency, uint32_t rows, uint64_t us, ui
     best_update(latency);
 }
 
-/* What a time that nobody measures again tends to; 0 = nothing is known. */
+/* The time towards which a point fades that is not measured again; 0 = unknown. */
 static uint64_t calm_us(const struct latency_model *latency, unsigned index)
 {
     if (latency->points[index].seed_us)
@@ -243,7 +243,7 @@ bool latency_known(const struct latency_model *latency)
     return latency->count > 0;
 }
 
-/* Never too optimistic: below the first point as long as that one, beyond the last in proportion. */
+/* Never too optimistic: below the first point the time of that point, beyond the last one in proportion. */
 uint64_t latency_expect_us(const struct latency_model *latency, uint32_t rows)
 {
     if (latency->count == 0)

@@ -2,7 +2,7 @@
 
 #include "assertion.h"
 
-#define IN_RUN UINT32_MAX /* lane_place of those in the list: no heap is that large */
+#define IN_RUN UINT32_MAX /* lane_place of jobs in the list; no heap is that large */
 
 void line_init(struct line *line)
 {
@@ -46,8 +46,9 @@ struct job *line_ranked(const struct line *line, uint64_t rank)
 }
 
 /*
- * Who will be first soon has not been touched since it came: in a long line its memory is cold, and each wait for it costs more than all else that is done
- * for a job.
+ * The job that will be first soon has not been touched since it came. In a long line its memory is not in the
+ * processor's cache, and each wait for it costs more than all
+ * other work on a job.
  */
 static void fetch_ahead(const struct line *line)
 {

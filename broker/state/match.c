@@ -81,8 +81,9 @@ int match_best(const struct match_candidate *candidates, size_t count)
 }
 
 /*
- * A slow idle worker against a fast busy one: the slow one helps when it is done before the fast one would have worked off the queue behind
- * this batch too, unless that costs this batch its deadline.
+ * May a slow idle worker take the batch that a fast busy one would take? Yes when it is done before the fast one would
+ * have finished this batch and the queue
+ * behind it, unless this batch would miss its deadline.
  */
 int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us)
 {

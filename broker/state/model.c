@@ -8,7 +8,7 @@
 #include "frame.h"
 
 #define NAME_BYTES_MAX  255u
-#define PRIORITY_MIDDLE 128u /* of models without levels: both more and less urgent is possible */
+#define PRIORITY_MIDDLE 128u /* for models without priority levels: leaves room for more and less urgent jobs */
 
 enum pen_status models_init(struct models *models, uint64_t limit_jobs)
 {
@@ -84,7 +84,7 @@ void model_free(struct models *models, struct model *model)
     free(model);
 }
 
-/* The newest offer's word counts: rules are read from the same files on all workers. */
+/* The newest offer counts: all workers read the rules from the same files. */
 static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
 {
     uint32_t priority = meta->default_priority_level;
@@ -95,7 +95,7 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
     model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
 }
 
-/* What an offer says, read and not yet in force. */
+/* The content of an offer, read but not in force yet. */
 struct reading {
     struct signature *signature;
     struct ensemble_plan *plan;

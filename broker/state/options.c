@@ -141,14 +141,16 @@ static const struct setting table[] = {
     {NULL, SETTING_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };
 
-/* PENSTOCK_KEY may be the key of somebody who asks: it is this program's where the list of keys is named in the same way. */
+/* PENSTOCK_KEY may be the key of a client. It is this program's key when the list of keys is set under its old name,
+   too. */
 static bool is_brokers_key(const char *value)
 {
     (void)value;
     return getenv("PENSTOCK_KEYS") != NULL;
 }
 
-/* What `penstock` or the worker means by PENSTOCK_<SETTING> is something else; PENSTOCK_BROKER_KEY is the public key, for those. */
+/* Names that `penstock` or the worker use for something else; PENSTOCK_BROKER_KEY is the public key, for those
+   programs. */
 static const struct setting_variable variables[] = {
     {"key", "PENSTOCK_BROKER_KEY_FILE", is_brokers_key},
     {"detached-ttl", "PENSTOCK_BROKER_DETACHED_TTL", NULL},
@@ -243,7 +245,7 @@ static enum pen_status check_weights(const struct options *options, struct pen_e
     return PEN_OK;
 }
 
-/* Their addresses are checked as if they had been named. */
+/* Handed-over sockets: their addresses are checked as if the settings had named them. */
 static enum pen_status take_inherited(struct options *options, struct pen_error *reterr)
 {
     struct inherited *sockets = &options->inherited;
@@ -276,7 +278,8 @@ static enum pen_status check_keys(const struct options *options, struct pen_erro
     return PEN_OK;
 }
 
-/* Who keeps detached jobs: *detached_redis for Redis; *journal is emptied where the journal is not meant. */
+/* Decides where detached jobs are kept: *detached_redis is set for Redis; *journal is emptied when the journal is
+   not used. */
 static enum pen_status check_detached(struct options *options, struct pen_error *reterr)
 {
     const char *where = options->detached;

@@ -75,7 +75,7 @@ static uint64_t payload_of(const Penstock__JobMeta *meta)
     return bytes;
 }
 
-/* From the request itself: rare enough to unpack and to hash it once more. */
+/* Reads the request again: this happens so rarely that unpacking and hashing it once more is fine. */
 static void fill_content(const struct shared_message *request, struct quarantined *entry)
 {
     struct envelope env;

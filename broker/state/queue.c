@@ -102,7 +102,7 @@ static void lane_free(struct lane *lane)
     free(lane);
 }
 
-/* A model in use would else make and free its lane for each job. */
+/* The lane is kept, because otherwise a busy model would make and free one for each job. */
 void lane_release(struct lane *lane)
 {
     PEN_ASSERT(lane->users > 0, "a lane is given back as often as it was taken");
@@ -124,7 +124,7 @@ void queue_fini(struct queue *queue)
     table_fini(&queue->lanes);
 }
 
-/* Jobs of one level, or of all without a policy of their own. */
+/* Waiting jobs of one level, or of all levels without a policy of their own. */
 static uint64_t waiting_under(const struct queue *queue, const struct policy *policy)
 {
     uint64_t waiting = queue->waiting;
@@ -177,7 +177,7 @@ void queue_leave(struct queue *queue, uint8_t priority, size_t bytes)
     queue->bytes -= bytes;
 }
 
-/* Who waits: the tenant, or the session of a client without one. */
+/* The identity in fair sharing: the tenant, or the session of a client without one. */
 static uint64_t identity_of(const struct session *session, uint32_t *ret_weight)
 {
     const struct tenant *tenant = session ? session->tenant : NULL;
@@ -185,7 +185,7 @@ static uint64_t identity_of(const struct session *session, uint32_t *ret_weight)
     return tenant && tenant->number ? tenant->number : session ? session->uuid : 0;
 }
 
-/* Its own jobs count when even the last of them is as urgent. */
+/* The client's own jobs count as ahead when even the last of them is as urgent. */
 uint64_t queue_ahead(const struct queue *queue, const struct session *session, const struct admission_place *place)
 {
     uint32_t weight;
@@ -231,7 +231,7 @@ static void turn_remove(struct lane *lane, struct job *job)
     job->turn = NULL;
     bool head = line_top(&turn->jobs) == job;
     if (turn->jobs.count == 1)
-        heap_remove(&lane->turns, turn); /* while it still has a head to be compared by */
+        heap_remove(&lane->turns, turn); /* while the turn still has a head to compare it by */
     line_remove(&turn->jobs, job);
     if (turn->jobs.count == 0)
         fair_queue_turn_end(lane->queue->fair_queue, turn);
@@ -239,9 +239,9 @@ static void turn_remove(struct lane *lane, struct job *job)
         heap_update(&lane->turns, turn);
 }
 
-#define CHECKED_TURNS 64u /* more are not added up: a check after each job must stay cheap */
+#define CHECKED_TURNS 64u /* more are not checked, because the check runs after each job and must stay cheap */
 
-/* The jobs of a lane are those in front and those of its turns. */
+/* The lane's count is that of its front and its turns. */
 static bool lane_adds_up(const struct lane *lane)
 {
     uint64_t count = lane->front.count;
@@ -291,7 +291,7 @@ struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us
         if (turn->jobs.count > round && fair_share_near(turn->share, first->share, cost_us))
             return line_ranked(&turn->jobs, round);
     }
-    for (size_t i = 0; i < count && i < place; i++) { /* in the next round: a place further behind */
+    for (size_t i = 0; i < count && i < place; i++) { /* in the next round: one place further back */
         const struct turn *turn = turns[i];
         if (turn->jobs.count > round + 1 && fair_share_near(turn->share, first->share, cost_us))
             return line_ranked(&turn->jobs, round + 1);
@@ -337,7 +337,7 @@ void lane_remove(struct lane *lane, struct job *job)
     PEN_ASSERT_SLOW(lane_adds_up(lane), "a lane's length is that of its turns and its front");
 }
 
-/* One that is back from a lost worker is in no turn; what its first run was charged has been given back. */
+/* A job that is back from a lost worker is in no turn; the charge of its first run was given back. */
 void lane_charge(struct lane *lane, const struct job *job, uint64_t cost_us, struct cost *ret_cost)
 {
     uint32_t weight;

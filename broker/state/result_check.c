@@ -5,7 +5,7 @@
 #include "meta_fields.h"
 #include "wire_reader.h"
 
-/* Bit n: output n of the signature is wanted. Nothing named: all are. */
+/* Bit n: output n of the signature is wanted. When the job names none, all are. */
 static uint64_t asked_for(const struct signature *signature, const struct job *job)
 {
     struct envelope env;
@@ -41,7 +41,7 @@ static void add_dim(struct desc *desc, uint64_t value)
     desc->rank++;
 }
 
-/* Packed, as everybody writes them. */
+/* Packed, as all writers do it. */
 static bool add_dims(struct desc *desc, const uint8_t *at, size_t bytes)
 {
     struct wire_reader reader = {at, at + bytes};
@@ -83,7 +83,8 @@ static bool read_desc(const struct wire_field *output, struct desc *ret)
     return true;
 }
 
-/* Where the bytes are, and that they are all there; `used` has bit n - 1 set when raw frame n is some output's. */
+/* Finds the bytes, and checks that all are there; bit n - 1 of `used` is set when raw frame n belongs to some
+   output. */
 static enum pen_status find_payload(const struct result_group *group, const struct desc *desc, const char *name,
                                     uint64_t *used, struct pen_tensor *tensor, struct pen_error *reterr)
 {
@@ -108,7 +109,7 @@ static enum pen_status find_payload(const struct result_group *group, const stru
                          (unsigned long long)desc->bytes, tensor->bytes);
 }
 
-/* Type and dims as the descriptor has them; whether they are those of the model is asked later. */
+/* Reads type and dims from the descriptor; whether they are the model's is checked later. */
 static enum pen_status read_type(const struct desc *desc, struct pen_tensor *tensor, struct pen_error *reterr)
 {
     if (desc->dtype == PEN_DTYPE_NONE || desc->dtype >= PEN_DTYPE_COUNT)
@@ -145,7 +146,7 @@ static enum pen_status read_output(const struct signature *signature, const stru
     return status == PEN_OK ? pen_tensor_check(ret_tensor, reterr) : status;
 }
 
-/* As many outputs as the model has are enough to find one twice. */
+/* Reading as many outputs as the model has is enough to find one that comes twice. */
 enum pen_status result_check(const struct dispatch *dispatch, const struct job *job, const struct result_group *group,
                              struct pen_error *reterr)
 {

@@ -140,7 +140,7 @@ void session_connect(struct sessions *sessions, struct session *session, uint32_
     link_init(&session->link, peer, fd, now_us);
     table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, peer, 0));
     session->connected = true;
-    session->missed = false; /* whoever says hello sends again what is unanswered */
+    session->missed = false; /* a client that says hello sends its unanswered jobs again */
 }
 
 void session_disconnect(struct session *session, uint64_t now_us)
@@ -187,7 +187,8 @@ static void insert_kept(struct session *session, struct job *job)
         TAILQ_INSERT_HEAD(&session->kept, job, in_session);
 }
 
-/* By a cap: what its client has never got is counted, so that nothing is dropped silently. */
+/* Drops a reply because of a limit. When its client has never got it, this is counted, so that nothing is dropped
+   silently. */
 static void drop(struct sessions *sessions, struct job *job)
 {
     sessions->dropped_unsent += job->unsent;

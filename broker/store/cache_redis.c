@@ -31,7 +31,7 @@ static void *pair(void *context, const char *address, bool bind)
     if (!socket)
         return NULL;
     zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
-    zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none); /* bounded by what we hand over at once */
+    zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none); /* we bound what we hand over ourselves */
     zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof none);
     if ((bind ? zmq_bind(socket, address) : zmq_connect(socket, address)) == 0)
         return socket;
@@ -67,7 +67,7 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     return pen_error_set(reterr, PEN_ERR_IO, "cannot start the Redis thread: %s", strerror(errno));
 }
 
-/* A socket closed with mail in it drops them: both ends are read first. */
+/* Closing a socket loses the mails in it, so both ends are read first. */
 static void read_out(void *socket)
 {
     struct redis_mail *builder;
@@ -81,7 +81,7 @@ void cache_redis_free(struct cache_redis *redis)
         return;
     struct redis_mail *builder = redis_mail_new(REDIS_MAIL_STOP);
     if (!builder || !redis_mail_send(redis->socket, builder))
-        return; /* the thread still runs on what would be freed */
+        return; /* the thread still uses what would be freed */
     pthread_join(redis->id, NULL);
     read_out(redis->thread.socket);
     read_out(redis->socket);
@@ -157,7 +157,7 @@ static bool on_answer(struct cache_redis *redis, struct redis_mail *builder, uin
     *ret_question = builder->question;
     bool ours = builder->shared && stored_is(builder->shared, &builder->about, builder->key);
     *ret_hit = ours && cache_value_read(builder->shared, ret_value) == PEN_OK;
-    if (builder->shared && !ours) { /* it is computed again, and stored in its place */
+    if (builder->shared && !ours) { /* it is computed again, and replaces the stored one */
         redis->mismatched++;
         log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", builder->key,
                   "the value there was not put under this key");
@@ -187,7 +187,8 @@ bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *r
     return answered;
 }
 
-/* When we open the breaker ourselves, the thread must prove that Redis is there before it closes again. */
+/* When the broker opens the breaker itself, the thread must show that Redis is there before the breaker closes
+   again. */
 void cache_redis_give_up(struct cache_redis *redis)
 {
     if (!breaker_fail(&redis->breaker, "no answer in time"))

@@ -32,10 +32,10 @@ struct cluster {
     int event; /* an order, or the end */
     atomic_uint brokers;
     atomic_bool news;       /* there may be something to hear */
-    atomic_uint mismatched; /* labels that were not believed */
+    atomic_uint mismatched; /* labels that were ignored because of a wrong check */
     pthread_mutex_t lock;
-    struct order_list orders; /* not told yet; under the lock, as the next three */
-    uint32_t orders_count;    /* those that are on their way included */
+    struct order_list orders; /* not sent yet; under the lock, as are the next three */
+    uint32_t orders_count;    /* includes those that are being sent */
     char *heard;              /* not taken yet; NULL = nothing new */
     bool stop;
     /* of the thread */
@@ -43,7 +43,7 @@ struct cluster {
     uint64_t retry_us, beat_us;
     struct order_list sending;
     char turn[TURN_BYTES]; /* EPOCH/COUNT of the labels that were heard last; "" = none yet */
-    char *known;           /* these labels, one a line: for a Redis that forgets; NULL = none */
+    char *known;           /* these labels, one a line, to write them again when Redis has lost them; NULL = none */
     bool told_down;
     const char *words[WORDS_MAX]; /* of one command */
     size_t words_bytes[WORDS_MAX];
@@ -51,7 +51,8 @@ struct cluster {
 };
 
 /* clang-format off */
-/* KEYS: prefix. ARGV: me, ms that I am alive for (0 = goodbye), the turn that I know, then pairs of field and value. -> brokers, turn, [labels] when another */
+/* KEYS: prefix. ARGV: me, ms for which I count as alive (0 = goodbye), the turn that I know, then pairs of field and
+   value. -> brokers, turn, [labels] when the turn has changed */
 static const char plan[] =
     "local P = KEYS[1]\n"
     "local clock = redis.call('TIME')\n"
@@ -67,7 +68,7 @@ static const char plan[] =
     "  else redis.call('HSET', P .. ':labels', field, value) end\n"
     "end\n"
     "if #ARGV > 3 then redis.call('INCR', P .. ':turns') end\n"
-    "for _, key in ipairs({':brokers', ':labels', ':turns', ':epoch'}) do\n" /* used: not what gives way in a full cache */
+    "for _, key in ipairs({':brokers', ':labels', ':turns', ':epoch'}) do\n" /* so that a full cache evicts other keys first */
     "  redis.call('EXPIRE', P .. key, 2592000)\n"                             /* 30 days after the last broker */
     "end\n"
     "local turn = redis.call('GET', P .. ':epoch') .. '/' .. (redis.call('GET', P .. ':turns') or '0')\n"
@@ -114,7 +115,8 @@ static bool list_has(const struct order_list *list, const char *field)
     return false;
 }
 
-/* Redis has forgotten: what is known here is told again, where nobody has told it anew. What was just sent is newer, also when it took a label back. */
+/* Redis has lost the labels: sends those that are known here again, unless another broker has set them anew. An
+   order sent just before is newer, even one that took a label back. */
 static void restore(struct cluster *cluster)
 {
     char *all = cluster->known, *rest = all, *line;
@@ -169,7 +171,7 @@ static void hear(struct cluster *cluster, const char *turn, const redisReply *la
     if (!known || !heard) {
         free(known);
         free(heard);
-        return; /* the turn stays: it is told again */
+        return; /* the turn is not changed, so Redis sends the labels again */
     }
     snprintf(cluster->turn, sizeof cluster->turn, "%s", turn);
     free(cluster->known);
@@ -235,7 +237,7 @@ static void read_reply(struct cluster *cluster, const redisReply *reply, bool go
     list_free(&cluster->sending);
 }
 
-/* A word that was not answered is said again, its orders first: said twice they do the same. */
+/* When a message was not answered, it is sent again, its orders first: sending an order twice does no harm. */
 static void beat(struct cluster *cluster, uint64_t alive_us)
 {
     char alive_ms[24], reason[160] = "it gave an answer that no script of ours gives";
@@ -284,7 +286,7 @@ static void sleep_until(struct cluster *cluster, uint64_t until_us)
     uint64_t now_us = clock_now_us(), count;
     int ms = until_us > now_us ? (int)((until_us - now_us) / 1000 + 1) : 0;
     if (poll(&event, 1, ms) > 0 && read(cluster->event, &count, sizeof count) < 0)
-        return; /* somebody else's wake: none */
+        return; /* another thread's wake was taken already */
 }
 
 static void *run(void *context)

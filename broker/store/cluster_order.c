@@ -45,7 +45,7 @@ struct order *order_new(const char *text, const char *prefix)
     return order;
 }
 
-/* False: it was set for another field. What is no order at all is whoever reads it to judge. */
+/* False: the line was set for another field. A line that is no order at all is left to its reader. */
 static bool line_clean(char *line)
 {
     struct order_words words;

@@ -180,7 +180,7 @@ static int write_batch(struct journal *journal, const uint8_t *bytes, size_t siz
     if (error == 0)
         error = journal->file->sync(journal->file);
     if (error != 0)
-        journal->file->cut(journal->file, journal->size); /* half a batch must not stand before the next */
+        journal->file->cut(journal->file, journal->size); /* half a batch must not stay in front of the next one */
     return error;
 }
 
@@ -193,7 +193,7 @@ static void note_error(struct journal *journal, int error)
     journal->error = error;
 }
 
-/* Takes what has gathered out of the queue; NULL: there is nothing, or no memory for it. */
+/* Takes the gathered records out of the queue; NULL: there are none, or no memory for them. */
 static struct batch *take_batch(struct journal *journal, uint8_t **ret_bytes, size_t *ret_size)
 {
     struct batch *batch = malloc(sizeof *batch);
@@ -258,7 +258,7 @@ bool journal_compacting(struct journal *journal)
     return compacting;
 }
 
-/* A step of it; only this thread changes the file and its size. */
+/* Does a step of the compaction; only this thread changes the file and its size. */
 static bool compact_some(struct journal *journal)
 {
     uint64_t size = journal->size;
@@ -288,7 +288,7 @@ bool journal_work(struct journal *journal)
     return compact_some(journal) || wrote;
 }
 
-/* The descriptor first: what comes after this look rings it again. */
+/* Resets the descriptor first, so that whatever comes after this look makes it readable again. */
 bool journal_poll(struct journal *journal, uint64_t *ret_first, uint64_t *ret_last, bool *ret_ok)
 {
     uint64_t count;

@@ -1,4 +1,5 @@
-/* journal_claim.c - before a journal is read and written anew: is it one, and is it ours alone? */
+/* journal_claim.c - checks before a journal is read and written anew: is it a journal, and does only this process
+   use it? */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,12 +10,12 @@
 
 #include "journal.h"
 
-/* What is no regular file would be replaced by one: a device, a socket, a link. */
+/* A device, a socket or a link is refused, because the compaction would replace it by a regular file. */
 static enum pen_status check_kind(const char *path, struct pen_error *reterr)
 {
     struct stat facts;
     if (lstat(path, &facts) != 0)
-        return PEN_OK; /* a new one; what is wrong with the path is found when it is written */
+        return PEN_OK; /* a new journal; errors in the path are found when it is written */
     if (S_ISLNK(facts.st_mode))
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "--journal %.300s is a link, which a new file would replace; name the file itself", path);
@@ -55,7 +56,7 @@ enum pen_status journal_claim(const char *path, int *ret_lock, struct pen_error 
     if (fd < 0)
         return pen_error_set(reterr, PEN_ERR_IO, "cannot write --journal %.300s: %s: %s", path, lock_path,
                              strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) { /* a file system without locks: then without */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) { /* the file system has no locks: goes on without */
         close(fd);
         return pen_error_set(reterr, PEN_ERR_IO,
                              "--journal %.300s belongs to another broker that runs; each needs a file of its own",

@@ -20,7 +20,7 @@ struct compaction {
     struct journal_file *file, *fresh;
     uint64_t now_us;
     uint64_t indexed, copied; /* how far the passes are, in the old file */
-    uint64_t from;            /* what is behind came after the beginning */
+    uint64_t from;            /* records behind this were appended after the compaction began */
     uint64_t size;            /* of the new file */
     struct table by_id;
     struct last *all;
@@ -105,7 +105,7 @@ static int peek(const struct compaction *compaction, uint64_t at, struct journal
     int error = compaction->file->read(compaction->file, at, header, sizeof header);
     *ret_size = error ? 0 : journal_peek(header, ret_record);
     if (error == 0 && (*ret_size == 0 || *ret_size > compaction->from - at))
-        error = EIO; /* the old file goes on: what is broken in it is met at the next start */
+        error = EIO; /* the old file is used on; the broken record is handled at the next start */
     return error;
 }
 
@@ -192,7 +192,7 @@ bool compaction_step(struct compaction *compaction, uint64_t size, uint64_t *ret
         *ret_error = copy_tail(compaction, size);
     if (*ret_error != 0 || compaction->copied < size)
         return false;
-    /* In the step that has caught up: before the next one there may be another batch. */
+    /* In the step that has caught up, because another batch may come before the next step. */
     *ret_error = take_place(compaction);
     if (*ret_error == 0)
         *ret_size = compaction->size;

@@ -79,7 +79,7 @@ static void file_abandon(struct journal_file *file, struct journal_file *fresh)
     free(fresh);
 }
 
-/* The rename is durable when the folder is synced: until then nothing that comes into the new file may be acknowledged. */
+/* The rename is durable only when the folder is synced; until then no record in the new file may be acknowledged. */
 static int file_replace(struct journal_file *file, struct journal_file *fresh)
 {
     char path[560];

@@ -95,7 +95,7 @@ size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *re
     return (size_t)size;
 }
 
-/* The parts of a header that every version has: its type may be any, its digest is right. */
+/* Checks the parts of a header that every version has: any type, but a right digest. */
 static bool signed_whole(const uint8_t *bytes, size_t left)
 {
     struct digest digest;

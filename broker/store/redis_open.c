@@ -15,13 +15,13 @@ static struct timeval to_timeval(uint64_t us)
     return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
 }
 
-/* hiredis tells a time-out by the system's text for EAGAIN. */
+/* For a time-out hiredis only gives the system's text for EAGAIN. */
 const char *redis_reason(const redisContext *redis)
 {
     return !redis->errstr[0] || strcmp(redis->errstr, strerror(EAGAIN)) == 0 ? "no answer in time" : redis->errstr;
 }
 
-/* What Redis says to a wrong password does not repeat it. */
+/* Redis' answer to a wrong password does not contain the password. */
 bool redis_expect(redisContext *redis, redisReply *reply, int type, char *reason, size_t bytes)
 {
     bool good = reply && reply->type == type;
@@ -31,7 +31,7 @@ bool redis_expect(redisContext *redis, redisReply *reply, int type, char *reason
     return good;
 }
 
-/* With what the file says now; while it cannot be read, with what it said before. */
+/* Uses the password that is in the file now; while the file cannot be read, the last one. */
 static bool log_in(redisContext *redis, const struct redis_place *place, char *reason, size_t bytes)
 {
     struct redis_place now = *place;

@@ -40,7 +40,7 @@ static void go_down(struct cache_talk *talk, const char *text)
     talk->retry_us = clock_now_us() + RETRY_US;
 }
 
-/* Half-open: connects and proves it by an answered SELECT. */
+/* Connects; an answered SELECT proves that Redis works. */
 static void come_up(struct cache_talk *talk)
 {
     char reason[REDIS_TEXT_BYTES];
@@ -74,7 +74,7 @@ static void append(struct cache_talk *talk, const struct redis_mail *builder)
         redisAppendCommand(talk->redis, "PING");
 }
 
-/* Turns a mail around with what Redis said; NULL = it said nothing. */
+/* Sends the mail back with Redis' answer; NULL = there was no answer. */
 static void answer(struct cache_talk *talk, struct redis_mail *builder, const redisReply *reply)
 {
     if (builder->kind == REDIS_MAIL_CHECK) {
@@ -97,7 +97,8 @@ static void answer(struct cache_talk *talk, struct redis_mail *builder, const re
     redis_mail_send(talk->thread->socket, builder);
 }
 
-/* All that has come goes to Redis in one write; a time-out or error ends the connection, whose answers would be out of step. */
+/* Sends all gathered questions in one write. A time-out or error ends the connection, because its later answers
+   would belong to other questions. */
 static void exchange(struct cache_talk *talk)
 {
     for (size_t i = 0; talk->redis && i < talk->count; i++)
@@ -146,7 +147,7 @@ void *redis_thread_run(void *context)
         zmq_poll(items, talk.redis ? 2 : 1, wait_ms(&talk));
         running = collect(&talk);
         if (talk.redis && items[1].revents && talk.count == 0)
-            go_down(&talk, "Redis closed the connection"); /* it never speaks unasked */
+            go_down(&talk, "Redis closed the connection"); /* Redis never sends unasked */
         exchange(&talk);
         if (running && !talk.redis && clock_now_us() >= talk.retry_us)
             come_up(&talk);

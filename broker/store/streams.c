@@ -39,7 +39,7 @@ void box_put(struct box *box, struct note *note)
         return; /* it is readable already */
 }
 
-/* The event first: what comes after this look rings it again. */
+/* Resets the event first, so that whatever comes after this look sets it again. */
 struct note *box_take(struct box *box)
 {
     uint64_t count;
@@ -49,7 +49,7 @@ struct note *box_take(struct box *box)
         TAILQ_REMOVE(&box->notes, note, in_box);
     bool empty = TAILQ_EMPTY(&box->notes);
     if (empty && read(box->event, &count, sizeof count) < 0 && errno != EAGAIN)
-        empty = false; /* looked at once more than needed */
+        empty = false; /* costs one look that was not needed */
     pthread_mutex_unlock(&box->lock);
     return note;
 }
@@ -83,7 +83,7 @@ void streams_free(struct streams *streams)
 {
     struct note *stop = streams ? note_new(NOTE_STOP, (struct job_id){0, 0}) : NULL;
     if (!stop)
-        return; /* without memory the thread goes on with what would be freed */
+        return; /* without memory: the thread still uses what would be freed */
     box_put(&streams->in, stop);
     pthread_join(streams->thread, NULL);
     box_fini(&streams->in);

@@ -10,7 +10,7 @@
 #include "words.h"
 
 #define ANSWER_TIMEOUT_US 2000000u              /* appendfsync always on a busy disk */
-#define TAKE_BYTES        (64u * 1024u * 1024u) /* of requests in one take: then it stops */
+#define TAKE_BYTES        (64u * 1024u * 1024u) /* bytes of requests in one take; then it stops */
 
 /* ---- a command ---- */
 
@@ -193,7 +193,7 @@ static void read_fetched(struct note *note, redisReply *const *item, size_t coun
 {
     if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
         note->shared = value_decode((const uint8_t *)item[1]->str, item[1]->len);
-        /* A request or reply carries the id of its job: under another one's it is not believed. */
+        /* A request or reply contains the id of its job: one with another job's id is ignored. */
         bool own = note->shared && shared_message_is_of(note->shared, note->id);
         note->answer = own ? ANSWER_OK : ANSWER_ERROR;
         if (own)
@@ -234,8 +234,9 @@ static void read_reply(struct talk *talk, struct note *note, const redisReply *r
 }
 
 /*
- * A restarted or flushed Redis has no scripts: the connection is made anew, with them. One that became a replica, or whose disk is full, writes nothing: it counts
- * as gone until it writes again. Nothing of what was asked is done then.
+ * A restarted or flushed Redis has lost the scripts: the connection is made anew and loads them. A Redis that has
+ * become a replica, or whose disk is full, refuses to write:
+ * it counts as gone until it writes again. In these cases it has done nothing of what was asked.
  */
 static bool usable(struct talk *talk, const redisReply *reply)
 {
@@ -285,12 +286,12 @@ static void put_taken(struct talk *talk, const redisReply *row)
         return;
     struct note *note = note_new(NOTE_TAKEN, id);
     if (!note)
-        return; /* its lease ends, another broker takes it */
+        return; /* its lease ends by itself, and another broker takes it */
     note->shared = value_decode((const uint8_t *)row->element[2]->str, row->element[2]->len);
     note->attempts = (uint32_t)row->element[3]->integer;
     note->ttl_us = (uint64_t)row->element[4]->integer * 1000u;
     if (owner_read(row->element[1]->str, &note->owner))
-        box_put(&talk->streams->out, note); /* without a message: it cannot be read, and is told so */
+        box_put(&talk->streams->out, note); /* without a message: the request cannot be read; the client is told */
     else
         note_free(note);
 }
@@ -372,7 +373,7 @@ static bool load_scripts(struct talk *talk)
     return true;
 }
 
-/* A replica, or a Redis whose disk is full, takes scripts and writes nothing. */
+/* False for a replica, or a Redis whose disk is full: these accept scripts but do not write. */
 static bool writes(struct talk *talk)
 {
     return expect(talk, talk->redis, redisCommand(talk->redis, "DEL %s:probe", talk->prefix), REDIS_REPLY_INTEGER);

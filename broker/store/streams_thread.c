@@ -10,10 +10,10 @@
 #include "streams_talk.h"
 
 #define PIPELINE_MAX   128u
-#define PIPELINE_BYTES (32u * 1024u * 1024u) /* of requests and replies: then they are sent */
+#define PIPELINE_BYTES (32u * 1024u * 1024u) /* bytes of requests and replies; then they are sent */
 #define RETRY_US       500000u
-#define LOOK_US        500000u /* without a bell: what it said may have been lost */
-#define TAKE_MAX       8u      /* jobs at once: then other brokers have their turn */
+#define LOOK_US        500000u /* without a bell for this long: look, because a message of the bell may be lost */
+#define TAKE_MAX       8u      /* jobs taken at once; then other brokers get their turn */
 
 struct work {
     struct talk talk;
@@ -42,7 +42,7 @@ static void go_down(struct work *work)
     work->retry_us = clock_now_us() + RETRY_US;
 }
 
-/* Its owners get a third of a lease to renew what they hold before anybody claims it: Redis may have been away for long. */
+/* After Redis was away, the other brokers get a third of a lease to renew their jobs before this one claims any. */
 static void come_up(struct work *work)
 {
     char text[NOTE_TEXT_BYTES];
@@ -72,7 +72,7 @@ static void take_want(struct work *work, struct note *note)
     note_free(note);
 }
 
-/* Up to a pipeline of questions; a STOP ends the collecting. */
+/* Collects questions, up to a full pipeline; a STOP ends it. */
 static void collect(struct work *work)
 {
     struct note *note;
@@ -92,7 +92,7 @@ static void collect(struct work *work)
     }
 }
 
-/* All that has come goes to Redis in one write: with appendfsync always it costs one sync. */
+/* Sends all gathered questions in one write: with appendfsync always this costs one sync. */
 static void exchange(struct work *work)
 {
     bool asked[PIPELINE_MAX] = {false};
@@ -159,7 +159,7 @@ static void wait_for_something(struct work *work)
                             {.fd = work->talk.bell ? work->talk.bell->fd : -1, .events = POLLIN}};
     if (poll(fds, 3, wait_ms(work)) <= 0)
         return;
-    if (fds[1].revents) { /* it never speaks unasked */
+    if (fds[1].revents) { /* Redis never sends unasked */
         snprintf(work->talk.reason, sizeof work->talk.reason, "Redis closed the connection");
         go_down(work);
     } else if (fds[2].revents && !talk_listen(&work->talk, &work->look)) {

@@ -9,10 +9,10 @@
 #define MIB         ((uint64_t)1024 * 1024)
 #define RESERVE_MIN (8 * MIB)
 #define RESERVE_MAX (256 * MIB)
-#define LOOK_US     10000u    /* a reading is so old at most when a job comes */
-#define DOUBT_US    2000u     /* the same when it would have to be refused */
-#define RELIEVE_US  1000000u  /* giving memory back takes its time */
-#define ANSWERS_US  60000000u /* so long the largest result is remembered, and as long again */
+#define LOOK_US     10000u    /* when a job comes, the last reading is at most this old */
+#define DOUBT_US    2000u     /* the same when the job would have to be refused */
+#define RELIEVE_US  1000000u  /* giving memory back takes time, so it is done at most this often */
+#define ANSWERS_US  60000000u /* the largest result is remembered for this long, and once more */
 
 static const struct {
     const char *name, *remedy;
@@ -23,7 +23,7 @@ static const struct {
     [MEMORY_GROUP] = {"the control group's limit", "raise MemoryMax= or the container's memory"},
 };
 
-/* Small limits: at most a quarter. Large ones: more than RESERVE_MAX is never on its way at once. */
+/* Small limits: at most a quarter. Large limits: RESERVE_MAX, because more is never under way at once. */
 uint64_t headroom_reserve(uint64_t limit)
 {
     uint64_t reserve = limit / 16;
@@ -34,7 +34,7 @@ uint64_t headroom_reserve(uint64_t limit)
     return reserve < limit / 4 ? reserve : limit / 4;
 }
 
-/* Half of what is free inside the allocator is thought to be in pieces too small. */
+/* Counts half of the free memory inside the allocator: the other half may be in pieces that are too small. */
 static uint64_t left_of(const struct memory_reading *reading, enum memory_limit which)
 {
     uint64_t limit = reading->limit[which], used = reading->used[which];
@@ -48,7 +48,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* With room for the largest of the results that come. */
+/* The reserve, with room for the largest result. */
 static uint64_t reserve_of(const struct headroom *h, uint64_t limit)
 {
     uint64_t plain = headroom_reserve(limit), answer = larger(h->answers[0], h->answers[1]);
@@ -74,7 +74,8 @@ static void judge(struct headroom *h, const struct memory_reading *reading)
     }
 }
 
-/* Once short, a quarter of the reserve more must be there: else it would be told at every job. */
+/* Once memory is short, it stays short until a quarter of the reserve more is free; otherwise each job would log a
+   change. */
 static bool is_short(const struct headroom *h)
 {
     return h->slack <= (h->is_short ? h->reserve / 4 : 0);
@@ -197,7 +198,7 @@ enum pen_status headroom_check(const struct headroom *headroom, uint64_t needed,
     const struct headroom *h = headroom;
     bool mapped = h->which == MEMORY_DATA || h->which == MEMORY_SPACE;
     bool lacks = h->is_short || (mapped && h->left < needed);
-    if (!lacks || h->which == MEMORY_GROUP) /* who else is in the group may give some back */
+    if (!lacks || h->which == MEMORY_GROUP) /* other processes of the group may give some back */
         return PEN_OK;
     uint64_t used = h->limit > h->left ? h->limit - h->left : 0;
     uint64_t free_bytes = mapped && needed > h->reserve ? needed : h->reserve;

@@ -15,7 +15,8 @@
 #define TRIM_FROM     (64 * 1024 * 1024)
 #define TRIM_SPARED   (1024 * 1024)
 
-/* glibc would map and unmap every large payload: +47 % jobs/s at 600 KiB without that. One arena: one thread allocates much. */
+/* Without this glibc would map and unmap every large payload: +47 % jobs/s at 600 KiB with it. One arena, because
+   one thread allocates most. */
 void memory_tune(void)
 {
     memory_spare(false);
@@ -29,7 +30,8 @@ void memory_spare(bool sparing)
     large_block_keep(sparing ? 0 : BLOCKS_KEPT_BYTES);
 }
 
-/* Code only: nobody may write there, so its pages are those of the file. Relocated tables are mapped readable, too, and are not. */
+/* Code only: nobody may write there, so its pages equal those of the file. Relocated tables are mapped readable,
+   too, but they differ from the file, so they stay. */
 static void code_let_go(const char *line)
 {
     uintptr_t from, to;

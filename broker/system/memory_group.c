@@ -18,7 +18,7 @@ static const struct group_kind {
     {"", "/unified", "memory.max", "memory.current"},
 };
 
-/* "max" and what is absent are no number. */
+/* "max", or a file that does not exist, is no number. */
 static bool number_read(int fd, uint64_t *ret_number)
 {
     char text[32], *end;
@@ -59,7 +59,7 @@ static void group_open(struct memory_groups *groups, const struct group_kind *ki
         group_close(group);
 }
 
-/* `folder` and all above it, as far as the mount; the text is used up. */
+/* Opens `folder` and all groups above it, up to the mount; changes the text. */
 static void branch_open(struct memory_groups *groups, const struct group_kind *kind, char *folder, size_t mount_bytes)
 {
     while (groups->count < MEMORY_GROUPS_MAX) {

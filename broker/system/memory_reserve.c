@@ -12,16 +12,16 @@
 #define MIB ((size_t)1 << 20)
 
 static struct block {
-    const size_t bytes, below; /* for allocations of less */
+    const size_t bytes, below; /* below: for allocations smaller than this */
     _Atomic(void *) held;
 } blocks[] = {{.bytes = 16 * MIB, .below = 2 * MIB}, {.bytes = 8 * MIB, .below = MIB / 16}};
 
 enum { BLOCKS = sizeof blocks / sizeof blocks[0], LAST = BLOCKS - 1 };
 
 static atomic_bool wanted;  /* since the first memory_reserve_hold */
-static atomic_bool guarded; /* since the last block was held first: without it large allocations fail */
+static atomic_bool guarded; /* since the last block was first held: without it large allocations fail */
 
-/* Asked of the blocks themselves: a count beside them could miss one that another thread gives back meanwhile. */
+/* Asks the blocks themselves: a separate counter could miss one that another thread gives back at the same time. */
 static bool is_held(const struct block *block)
 {
     return atomic_load_explicit(&block->held, memory_order_relaxed) != NULL;
@@ -58,10 +58,10 @@ void memory_reserve_hold(void)
 
 /* ---- large blocks of others ---- */
 
-#define PACED_FROM  (64u * 1024u) /* below it are libzmq's queues, which end the program when they get none */
+#define PACED_FROM  (64u * 1024u) /* smaller ones are libzmq's queues, which end the program when they get no memory */
 #define PAUSE_NS    1000000
 #define PAUSES_MAX  100
-#define TRIM_PAUSES 20 /* what is free inside the allocator counts as used: it is given back at every so many-th */
+#define TRIM_PAUSES 20 /* what is free inside the allocator counts as used: every so many-th pause gives it back */
 
 static _Atomic(memory_reserve_left) watch;
 static void *watch_context;
@@ -109,7 +109,8 @@ void *library_malloc(size_t bytes) __asm__("__libc_malloc");
 void *library_calloc(size_t count, size_t bytes) __asm__("__libc_calloc");
 void *library_realloc(void *block, size_t bytes) __asm__("__libc_realloc");
 
-/* The first block that may serve it. A second try is worth it, too, when another thread has given one back meanwhile. */
+/* Gives back the first block that may serve the allocation. Trying again is also worth while when another thread has
+   just given one back. */
 static bool drop(size_t bytes, uint64_t missing_before)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -130,7 +131,7 @@ static bool denied(size_t bytes)
     return true;
 }
 
-/* In place of the C library's, for the whole program: that is how it reaches allocations that are not ours. */
+/* Replaces the C library's function in the whole program, so that allocations of other libraries get here, too. */
 __attribute__((visibility("default"))) void *malloc(size_t bytes)
 {
     uint64_t before = memory_reserve_missing();

@@ -36,7 +36,8 @@ static uint64_t limit_of(__rlimit_resource_t resource)
     return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
 }
 
-/* The memory reserve is no use of ours while it is held, nor room for jobs when some of it had to be given back: it counts in both cases. */
+/* The memory reserve counts as used in both cases: it is no use of ours while it is held, and no room for jobs when
+   some of it had to be given back. */
 static void own_read(const struct memory_files *files, struct memory_reading *reading)
 {
     char text[128];
@@ -45,7 +46,7 @@ static void own_read(const struct memory_files *files, struct memory_reading *re
     sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &pages[0], &pages[1],
            &pages[2], &pages[3], &pages[4], &pages[5]);
     reading->used[MEMORY_SPACE] = pages[0] * page + memory_reserve;
-    reading->used[MEMORY_SETTING] = (pages[1] - pages[2]) * page; /* code and files are shared, and can be let go */
+    reading->used[MEMORY_SETTING] = (pages[1] - pages[2]) * page; /* code and files are shared, and can be dropped */
     reading->used[MEMORY_DATA] = pages[5] * page + memory_reserve;
     reading->limit[MEMORY_SPACE] = limit_of(RLIMIT_AS);
     reading->limit[MEMORY_DATA] = limit_of(RLIMIT_DATA);
@@ -62,7 +63,8 @@ static void source_read(void *context, bool thorough, struct memory_reading *ret
     ret_reading->reusable = thorough ? mallinfo2().fordblks : 0;
 }
 
-/* For threads that read ahead of the loop: down to half of what is kept, so that what they read can still be refused. */
+/* For threads that read ahead of the loop: they may use half of the reserve, so that what they read can still be
+   refused. */
 static uint64_t groups_left(void *context)
 {
     const struct memory_files *files = context;
