@@ -108,8 +108,7 @@ static void take_back(struct broker *broker, struct worker *worker, struct dispa
 bool departure_take_back(struct broker *broker, struct effect *effect)
 {
     struct worker *worker = effect_of(effect, struct worker, left);
-    enum blame blame =
-        worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none of ours */
+    enum blame blame = worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none */
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
         for (uint32_t i = 0; i < dispatch->count; i++)
