@@ -1,4 +1,4 @@
-/* http.c - read a request that is there, answer, close. */
+/* http.c - reads a request that has come, answers it, closes the connection. */
 #include "http.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define SEND_BYTES                                                                                                     \
     (2 *                                                                                                               \
      (int)                                                                                                             \
-         PAGE_BYTES) /* asked of the socket: it takes the whole page at once, and nobody waits for who reads slowly */
+         PAGE_BYTES) /* the socket's send buffer: it takes the whole page at once, so nobody waits for a slow reader */
 #define BACKLOG     128
 #define WAITING_MAX 128u
 
@@ -99,7 +99,7 @@ static void answer_text(int fd, int status, const char *text)
     answer(fd, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-/* Exactly one, or none in HTTP/1.0: a proxy in front may believe another one than we would. */
+/* Exactly one Host header, or none in HTTP/1.0: with two, a proxy in front may use another one than we do. */
 static bool hosts_fit(const char *head)
 {
     unsigned hosts = 0;

@@ -14,7 +14,7 @@ struct service {
     uint64_t start_us;
 };
 
-/* In the process that serves; a restarted one counts its start from its own beginning. */
+/* Runs in the process that serves; after a restart the start time is that of the new process. */
 static int work_run(void *context)
 {
     struct service *work = context;

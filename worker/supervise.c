@@ -1,4 +1,4 @@
-/* supervise.c - fork, wait for signals, judge the end, again. */
+/* supervise.c - forks the worker, waits for signals, and decides at its end whether to start it again. */
 #include "supervise.h"
 
 #include "deadline.h"
@@ -35,13 +35,13 @@ uint64_t supervise_pause_us(unsigned young)
     return pause_us < SUPERVISE_PAUSE_US_MAX ? pause_us : SUPERVISE_PAUSE_US_MAX;
 }
 
-/* In the child: never returns. The group of its own keeps the terminal's Ctrl-C from coming twice. */
+/* In the child; never returns. Its own process group keeps the terminal's Ctrl-C from reaching it twice. */
 __attribute__((noreturn)) static void child_run(struct supervisor *supervisor, pid_t parent)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        _exit(WORKER_EXIT_OK); /* it died before the line above */
+        _exit(WORKER_EXIT_OK); /* the parent died before the line above */
     signals_supervised();
     sigprocmask(SIG_SETMASK, &supervisor->before, NULL);
     _exit(supervisor->work(supervisor->context));
@@ -99,7 +99,7 @@ static bool mendable(int code)
     return code == WORKER_EXIT_FAILED || code == WORKER_EXIT_WEDGED || code > 128;
 }
 
-/* False: the end counts. */
+/* False: the worker has ended for good. */
 static bool restart_after(struct supervisor *supervisor, int code)
 {
     uint64_t lived_us = clock_now_us() - supervisor->born_us;

@@ -1,4 +1,4 @@
-/* worker.c - builds the parts in order, lends the thread to serve.c, takes the parts down in reverse. */
+/* worker.c - builds the parts in order, runs serve.c on this thread, frees the parts in reverse order. */
 #include "worker.h"
 
 #include "deadline.h"
@@ -28,7 +28,7 @@
 
 #define QUEUE_BYTES_MAX    (UINT64_C(1) << 30)
 #define GOODBYE_LINGER_MS  500
-#define WORKER_DESCRIPTORS (7 + DESCRIPTORS_CONTEXT) /* and what wakes its threads */
+#define WORKER_DESCRIPTORS (7 + DESCRIPTORS_CONTEXT) /* and the descriptors that wake its threads */
 
 struct worker {
     const struct options *options;
@@ -44,10 +44,10 @@ struct worker {
     struct outbox *outbox;
     struct states *states;
     struct inbox *inbox;
-    struct slot **slots; /* [slots], filled as far as they exist */
+    struct slot **slots; /* [slots]; filled as far as the slots exist */
     uint32_t slots_count;
     struct hello_facts facts;
-    struct hello *hello; /* that of `brokers` once they are there */
+    struct hello *hello; /* belongs to `brokers` once they exist */
     struct orders *orders;
     struct watch *watch;
     struct vitals vitals;
@@ -99,7 +99,8 @@ static int models_verdict(const struct worker *worker)
     return -1;
 }
 
-/* Warm, whole, measured; then out of memory again when it does not fit beside those before it. A catalog_loaded. */
+/* Warms the model up, checks ensembles and measures its memory; frees it again when it does not fit beside the
+   models before it. A catalog_loaded. */
 static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
 {
     struct worker *worker = context;
@@ -122,7 +123,8 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     return PEN_OK;
 }
 
-/* Neither a table of tuned kernels nor a folder for compiled ones that cannot be used is an error: the device is used by its rules, and starts are cold. */
+/* A table of tuned kernels, or a folder for compiled ones, that cannot be used is no error: the device then uses
+   default rules, and starts take longer. */
 static void device_files_check(const struct pen_engine *engine, const char *cache_dir)
 {
     size_t count = 0;
@@ -375,7 +377,7 @@ static int serve(struct worker *worker)
     }
     state.update.watch = worker->watch;
     state.orders = worker->orders;
-    urgency_ask((uint64_t)worker->options->wake_slice_us); /* this thread, and those of libzmq, which start now */
+    urgency_ask((uint64_t)worker->options->wake_slice_us); /* for this thread, and those of libzmq, which start now */
     status = brokers_connect(&worker->brokers, clock_now_us(), &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
@@ -391,7 +393,7 @@ static int life(struct worker *worker)
     int code = models_load(worker);
     if (code >= 0)
         return code;
-    if (signals_asked()) { /* while loading: nothing is held, nobody knows us */
+    if (signals_asked()) { /* while loading: no job is held and no broker knows us */
         log_event(LOG_INFO, "drained", "jobs_done=0 jobs_failed=0");
         return WORKER_EXIT_OK;
     }
@@ -403,7 +405,7 @@ static int life(struct worker *worker)
     return serve(worker);
 }
 
-/* Payloads of a few hundred KiB come and go: keep them on the heap instead of mapping and unmapping each. */
+/* Payloads of a few hundred KiB come and go: keeps them on the heap instead of mapping and unmapping each one. */
 static void malloc_tune(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest that glibc takes: beyond it the call does nothing */

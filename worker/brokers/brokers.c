@@ -1,4 +1,4 @@
-/* brokers.c - a fixed array of links; what one of them cannot know alone. */
+/* brokers.c - a fixed array of links, and what needs more than one of them. */
 #include "brokers.h"
 
 #include "deadline.h"
@@ -62,7 +62,7 @@ void brokers_welcomed(struct brokers *brokers, struct link *link, uint64_t now_u
             continue;
         log_event(LOG_WARN, "broker_twice", "broker=%s same_as=%s", link->endpoint, other->endpoint);
         link_park(link, now_us + DUPLICATE_US);
-        /* The broker took the newer connection for this worker's only one: the older says who it is again. */
+        /* the broker took the newer connection for this worker's only one: the older one says hello again */
         link_resume(&brokers->links[i], now_us);
         return;
     }

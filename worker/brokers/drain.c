@@ -10,7 +10,7 @@
 
 #define BARRIER_WAIT_US 1000000u /* a broker that does not answer PING */
 
-/* The PONG comes behind all that was sent before the DRAIN was read. */
+/* The PONG comes after all that the broker sent before it read the DRAIN. */
 void drain_say(struct link *link)
 {
     link_send(link, FRAME_DRAIN);
@@ -32,8 +32,9 @@ void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
 }
 
 /*
- * Nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. A broker that cannot be reached gets a moment to come
- * back; then results are left, for whoever asked for them has to ask again in any case.
+ * True when nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. A
+ * broker that cannot be reached gets a moment to come
+ * back. After that its results are given up, because its clients must ask again anyway.
  */
 static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {

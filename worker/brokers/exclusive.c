@@ -3,8 +3,7 @@
 
 #include "assertion.h"
 
-#define ANSWER_WAIT_US                                                                                                 \
-    1000000u /* a broker that does not answer PING is about to be left by its link, and has lost this worker or will */
+#define ANSWER_WAIT_US 1000000u /* a broker that does not answer PING for this long: its link is about to give it up */
 
 static bool must_be_alone(const struct dispatch *dispatch)
 {
@@ -22,7 +21,7 @@ static void hand_over(struct exclusive *exclusive, struct handoff *handoff, stru
     handoff_push(handoff, dispatch);
 }
 
-/* Opens the gate up to the next one that must be alone. */
+/* Opens the gate for dispatches up to the next one that must be alone. */
 static void release(struct exclusive *exclusive, struct handoff *handoff)
 {
     while (exclusive->stage == EXCLUSIVE_NONE && exclusive->first) {

@@ -13,7 +13,7 @@
 
 #define ARENA_BYTES      (64u * 1024u * 1024u)
 #define RUNNING_MAX      4096u
-#define LABELS_BYTES_MAX (1024u * 1024u) /* of all models together: the hello has a cap, labels are a convenience */
+#define LABELS_BYTES_MAX (1024u * 1024u) /* for all models together: the hello has a limit, and labels are optional */
 
 struct hello {
     struct meta_arena arena;
@@ -120,7 +120,7 @@ static void level_policies(struct hello *hello, const struct config *config, Pen
     offer->n_priority_queue_policy = count;
 }
 
-/* Those that name this version. */
+/* The labels of this version. */
 static void version_labels(struct hello *hello, const struct served *served, Penstock__ModelOffer *offer)
 {
     size_t count = served->config.version_labels_count;
@@ -190,7 +190,7 @@ static void steps(struct hello *hello, const struct ensemble_plan *plan, Penstoc
     offer->n_steps = plan->steps_count;
 }
 
-/* Of one row: its steps run one after the other. */
+/* The time of one row: the sum over the steps, which run one after the other. */
 static void steps_warm(struct hello *hello, struct served *const *models, size_t count, Penstock__ModelOffer *offer)
 {
     Penstock__WarmTime **list = take(hello, 1, sizeof *list);
@@ -201,7 +201,7 @@ static void steps_warm(struct hello *hello, struct served *const *models, size_t
     time->batch = 1;
     for (size_t i = 0; i < count; i++) {
         if (models[i]->warm_count == 0)
-            return; /* nothing is known of the whole */
+            return; /* the time of the whole is unknown */
         time->cold_us += models[i]->warm[0].cold_us;
         time->warm_us += models[i]->warm[0].warm_us;
     }
@@ -218,7 +218,7 @@ static void digest_fill(struct hello *hello, const struct digest *digest, Pensto
     offer->digest.len = sizeof digest->bytes;
 }
 
-/* Not ready: models of its steps are elsewhere, and the broker takes the plan. */
+/* Not ready: other workers have models of its steps, so the broker gets the plan. */
 static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
                           Penstock__ModelOffer *offer)
 {
@@ -238,7 +238,7 @@ static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, 
     steps_warm(hello, models, count, offer);
 }
 
-/* Without those that are kept here. */
+/* Copies the tensors without those that this worker keeps as state. */
 static size_t visible(const struct pen_tensor *tensors, size_t count, uint64_t hidden, struct pen_tensor *ret_tensors)
 {
     size_t kept = 0;
@@ -313,7 +313,7 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     hello->message.n_models = offered;
 }
 
-/* Something else of that name, and version if one is known, is offered. */
+/* True when something else of that name is offered, and of that version if one is known. */
 static bool serves(const struct catalog *catalog, const struct failure *failure)
 {
     for (size_t i = 0; i < catalog->count; i++) {
@@ -401,7 +401,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->bulk = true;
     flags_fill(hello, facts);
     offers_fill(hello, facts);
-    failures_fill(hello, facts->catalog); /* behind the offers: ensembles are looked at there */
+    failures_fill(hello, facts->catalog); /* after the offers, because these check the ensembles */
     if (hello->failed) {
         hello_free(hello);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the hello");

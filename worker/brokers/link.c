@@ -1,4 +1,4 @@
-/* link.c - one DEALER at a time, and what is said on it besides results. */
+/* link.c - one DEALER socket at a time, and the messages on it besides results. */
 #include "link.h"
 
 #include "control.pb-c.h"
@@ -15,12 +15,12 @@
 
 #define HEARTBEAT_US      1000000u /* until the broker says otherwise */
 #define LIVENESS_US       5000000u
-#define HEARTBEAT_US_MIN  1000u /* whatever a broker says: no storm of heartbeats */
+#define HEARTBEAT_US_MIN  1000u /* whatever a broker asks for: not more heartbeats than this */
 #define LIVENESS_US_MIN   20000u
-#define HELLO_WAIT_US     1000000u  /* a hello without an answer is repeated on a new socket */
-#define HELLO_DOUBLINGS   1u        /* of that wait: who answers slower is not hung up on each time */
-#define MEMORY_WAIT_US    50000u    /* the same when there was no memory to say it */
-#define RESUME_WAIT_US    50000u    /* a second RESUME within this is the answer to what was sent before the hello */
+#define HELLO_WAIT_US     1000000u /* a hello without an answer is repeated on a new socket */
+#define HELLO_DOUBLINGS   1u /* how often that wait doubles: a broker that answers slowly is not cut off each time */
+#define MEMORY_WAIT_US    50000u /* the same wait when there was no memory to say hello */
+#define RESUME_WAIT_US    50000u /* a second RESUME within this time answers messages that were sent before the hello */
 #define COMPLAIN_US       10000000u /* between two lines about a silent broker */
 #define UNSENT_BYTES_MAX  (256u * 1024u * 1024u)
 #define WELCOME_BYTES_MAX 65536u
@@ -35,7 +35,7 @@ void link_init(struct link *link, const struct link_context *context, const char
 
 static void keep(struct link *link, struct reply *reply);
 
-/* Results that were not sent to the last byte wait for the next connection. */
+/* Results whose last byte was not sent wait for the next connection. */
 static void transfers_end(struct link *link)
 {
     for (struct reply *reply = transfer_reset(link), *next; reply; reply = next) {
@@ -87,8 +87,9 @@ static void set_int(void *socket, int option, int value)
 }
 
 /*
- * SNDHWM 0: a full queue would drop results silently; what can be in flight is bounded by the jobs held. RCVHWM finite: the rest stays
- * in the broker.
+ * SNDHWM 0: a full queue would drop results silently, and the held jobs limit what can be on its way. RCVHWM is finite:
+ * further messages
+ * stay in the broker.
  */
 static void *socket_new(const struct link *link, void *context)
 {
@@ -125,7 +126,8 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
     return PEN_OK;
 }
 
-/* Read for each socket: a new key file serves the next connection, and no secret stays in memory. */
+/* Reads the key file for each socket, so that a new file counts for the next connection and no secret stays in
+   memory. */
 static enum pen_status use_keys(const struct link *link, void *socket, struct pen_error *reterr)
 {
     struct key_set keys;
@@ -187,7 +189,7 @@ enum pen_status link_attach(struct link *link, struct pen_error *reterr)
     return status;
 }
 
-/* With transfers under way both connections are made anew: what was under way is lost. */
+/* While transfers are under way, both connections are made anew, because their data is lost. */
 void link_resume(struct link *link, uint64_t now_us)
 {
     struct pen_error error = {0};
@@ -207,7 +209,8 @@ static uint64_t in_force(int64_t own_us, uint64_t told_us, uint64_t otherwise_us
     return us < least_us ? least_us : us;
 }
 
-/* Who was welcomed may be denied by accident: a list of keys that was damaged, or is being put right. The hello's own time-out tries again. */
+/* A broker that had welcomed this worker may refuse it by accident, while its list of keys is damaged or being
+   repaired. The hello's own time-out tries again. */
 static bool denied_for_now(struct link *link, enum pen_status status, const char *text, uint64_t now_us)
 {
     uint64_t wait_us = (uint64_t)link->context->options->denied_wait_us;
@@ -294,7 +297,7 @@ static bool fits(const struct link *link, const struct reply *reply)
     return true;
 }
 
-/* A frame above the broker's limit would cost us the connection; the callers get a sentence instead. */
+/* A frame above the broker's limit would end the connection; the clients get an error with a sentence instead. */
 static struct reply *too_large(struct link *link, struct reply *reply)
 {
     char text[160];
@@ -373,7 +376,7 @@ void link_send(struct link *link, enum frame_type type)
     send_frame(link, &env, NULL);
 }
 
-/* PONGs are counted: a PING that there was no memory for is sent later, in its place. */
+/* PONGs are counted, so a PING that found no memory is sent later, in its place. */
 static void pings_send(struct link *link)
 {
     const struct envelope env = envelope_make(FRAME_PING);
@@ -461,7 +464,7 @@ static const char *silent_event(const struct link *link)
     return link->denied_us != 0 ? "denied" : link->state == LINK_SERVING ? "broker_silent" : "broker_unreachable";
 }
 
-/* A key that is not on the list is not even answered: the time counts, not the answers. */
+/* A broker does not even answer a key that is not on its list, so time is counted here, not answers. */
 static bool denied_too_long(const struct link *link, uint64_t now_us)
 {
     return link->denied_us != 0 && link->state == LINK_HELLO &&
@@ -486,12 +489,12 @@ void link_check(struct link *link, uint64_t now_us)
     link->parked_until_us = 0;
     if (link_connect(link, now_us, &error) != PEN_OK) {
         log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
-        link->hello_us = now_us; /* try again as after an unanswered hello, or, when it was for memory, soon */
+        link->hello_us = now_us; /* try again as after an unanswered hello; soon when memory was the reason */
         link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? hello_wait_us(link) - MEMORY_WAIT_US : 0;
     }
 }
 
-/* Three quarters of the interval: "at least every heartbeat_us" must hold under load, too. */
+/* Three quarters of the interval, so that "at least every heartbeat_us" also holds under load. */
 uint64_t link_beat_due_us(const struct link *link)
 {
     return link->state == LINK_SERVING ? link->beat_us + link->heartbeat_us - link->heartbeat_us / 4 : DEADLINE_NONE;

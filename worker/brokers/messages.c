@@ -11,8 +11,8 @@
 #include "slot.h"
 #include "tensor_codec.h"
 
-#define RECEIVE_BURST       256u /* messages before results get their turn */
-#define CHUNK_BURST         4u   /* chunks, which are copied, before small messages get theirs again */
+#define RECEIVE_BURST       256u /* messages handled before results get their turn */
+#define CHUNK_BURST         4u   /* chunks (they are copied) handled before small messages get their turn again */
 #define CONTROL_ARENA_BYTES (64u * 1024u)
 
 static void dropped(struct serve *serve, enum pen_status status, const char *text)
@@ -21,7 +21,8 @@ static void dropped(struct serve *serve, enum pen_status status, const char *tex
     log_event(LOG_WARN, "message_dropped", "status=%s error=%s", pen_status_name(status), text);
 }
 
-/* Answers every job of a dispatch that is not taken; without memory for that the connection's end gives them back. */
+/* Answers every job of a dispatch that the worker does not take. Without memory for the answers, the connection is
+   ended, and the broker gets the jobs back. */
 static void dispatch_refuse(struct serve *serve, struct link *link, struct dispatch *dispatch, enum pen_status status,
                             const char *text)
 {
@@ -51,7 +52,7 @@ static void answer_one(struct serve *serve, struct link *link, const struct enve
     link_give_back(link);
 }
 
-/* A SUBMIT that makes no sense as a whole is still answered when its first job's name could be read. */
+/* A malformed SUBMIT is still answered when the id of its first job could be read. */
 static void submit_refuse(struct serve *serve, struct link *link, const struct envelope *env, enum pen_status status,
                           const char *text)
 {
@@ -66,7 +67,7 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     struct dispatch *dispatch = NULL;
     enum pen_status status = inbox_dispatch(serve->inbox, message, now_us, &dispatch, &error);
     if (status == PEN_ERR_NO_MEMORY) {
-        link_give_back(link); /* the dispatch may have many jobs: none of them may hang */
+        link_give_back(link); /* the dispatch may have many jobs, and none of them may hang */
         return;
     }
     if (status != PEN_OK) {
@@ -94,7 +95,8 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
     exclusive_push(&serve->exclusive, serve->handoff, dispatch);
 }
 
-/* A job that has not started gets its answer here. Its dispatch goes on when that was all that it waited for: a slot passes over answered jobs. */
+/* Answers a job that has not started. If its dispatch waited for nothing else, the dispatch goes on: a slot skips
+   answered jobs. */
 static void job_end(struct serve *serve, struct link *link, struct dispatch *dispatch, struct job *job,
                     enum pen_status status, const char *text, uint64_t now_us)
 {
@@ -112,7 +114,7 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
     if (message->env.sequence_id != 0) /* the sequence is over, too */
         states_end(serve->states, message->env.job.client, message->env.sequence_id, message->env.job.sequence);
     if (!job)
-        return; /* answered already, or never ours */
+        return; /* answered already, or not ours */
     if (!atomic_compare_exchange_strong(&job->state, &expected, JOB_ANSWERED)) {
         for (size_t i = 0; i < serve->slots_count; i++)
             slot_cancel(serve->slots[i], job);
@@ -148,7 +150,7 @@ static void on_welcome(struct serve *serve, struct link *link, struct message *m
     if (!before && link->state == LINK_SERVING)
         brokers_welcomed(serve->brokers, link, now_us);
     if (serve->draining && !before && link->state == LINK_SERVING)
-        drain_say(link); /* a new connection does not know yet */
+        drain_say(link); /* the new connection's broker does not know about the drain yet */
 }
 
 static void on_ping(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
@@ -181,7 +183,7 @@ static void on_drain(struct serve *serve, struct link *link, struct message *mes
     drain_begin(serve, now_us, "broker");
 }
 
-/* ORDER_WARM + 1 where there is none of that name. */
+/* ORDER_WARM + 1 when no order has that name. */
 static enum order_kind order_kind(const char *verb)
 {
     enum order_kind kind = ORDER_UNLOAD;
@@ -190,7 +192,7 @@ static enum order_kind order_kind(const char *verb)
     return kind;
 }
 
-/* One of those orders for NAME or NAME:VERSION; carried out by the watch's thread. */
+/* Reads such an order for NAME or NAME:VERSION; the watch's thread carries it out. */
 static enum pen_status read_order(const Penstock__ControlRequest *request, struct order *ret_order,
                                   struct pen_error *reterr)
 {
@@ -210,7 +212,7 @@ static enum pen_status read_order(const Penstock__ControlRequest *request, struc
     return PEN_OK;
 }
 
-/* Without memory it is told by a later turn. */
+/* Without memory a later turn tells it. */
 static void outcome_tell(struct serve *serve, struct link *link, const struct order *order)
 {
     if (!link_control_reply(link, order->serial, &order->outcome))
@@ -233,7 +235,7 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     const Penstock__ControlRequest *request =
         meta_unpack(&arena, &penstock__control_request__descriptor, message->meta, message->env.meta_bytes);
     if (!request && arena.starved) {
-        link_give_back(link); /* whoever gave the order hears that this connection is gone */
+        link_give_back(link); /* the end of the connection tells the client that gave the order */
     } else if (!request) {
         drop_meta(serve, &arena, "an order's meta is no ControlRequest");
     } else if (read_order(request, &order, &order.outcome) != PEN_OK) {
@@ -248,7 +250,7 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     meta_arena_fini(&arena);
 }
 
-/* A broker's heartbeat is a sign of life; it may bring a level for the log (`penstock log-level`). */
+/* A broker's heartbeat is a sign of life; it may bring a log level (`penstock log-level`). */
 static void on_life(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
     struct meta_arena arena;
@@ -267,7 +269,7 @@ static void on_life(struct serve *serve, struct link *link, struct message *mess
     meta_arena_fini(&arena);
 }
 
-/* Chunks that come after the deadline are of no use: their memory is better used by others. */
+/* Chunks that come after the deadline are useless, so their memory is freed. */
 static void expire_at(struct serve *serve, struct link *link, uint64_t now_us)
 {
     struct dispatch *dispatch;

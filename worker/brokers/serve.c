@@ -1,4 +1,4 @@
-/* serve.c - the order in which the loop looks at things, and what is due by time. */
+/* serve.c - the loop: the order of its work, and the tasks that are due at set times. */
 #include "serve.h"
 
 #include "deadline.h"
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define BLOCKS_IDLE_US   2000000u /* memory of large frames that nobody has used for so long goes back */
+#define BLOCKS_IDLE_US   2000000u /* memory of large frames that was not used for this long goes back */
 #define WATCHDOG_STEP_US 250000u
 #define POLL_MS_MAX      1000 /* vitals.h: a longer silence counts as wedged */
 
@@ -71,7 +71,7 @@ bool serve_turn(struct serve *serve, uint64_t now_us)
     return any;
 }
 
-/* Ends the process: a slot that hangs cannot be joined, and its neighbours' jobs are better run elsewhere. */
+/* Ends the process: a slot that hangs cannot be joined, and the jobs of the other slots are better run elsewhere. */
 static void watch(struct serve *serve, uint64_t now_us)
 {
     uint64_t limit_us = (uint64_t)serve->options->watchdog_us;
@@ -82,7 +82,7 @@ static void watch(struct serve *serve, uint64_t now_us)
         _exit(WORKER_EXIT_WEDGED);
 }
 
-/* Behind the update that an order has led to: it was posted before its outcome. */
+/* Called after the update that an order has caused, which was posted before its outcome. */
 static void tell_outcomes(struct serve *serve, uint64_t now_us)
 {
     struct order order;
@@ -165,8 +165,10 @@ static void sleep_for_events(struct serve *serve, uint64_t now_us)
 }
 
 /*
- * Results first, then messages until there are none: a receive that finds nothing has taken all of the socket's signals, so that the poll behind
- * it misses nothing. While that pays the loop spins for a moment before it sleeps: judged apart for waits for a slot and for the next job.
+ * Sends results first, then handles messages until there are none. A receive that finds nothing has taken all signals
+ * of the socket, so the following poll misses
+ * nothing. While it pays, the loop spins for a moment before it sleeps; waits for a slot and waits for the next job are
+ * judged apart.
  */
 int serve_run(struct serve *serve)
 {

@@ -16,12 +16,12 @@
 #define META_ARENA_BYTES (1024u * 1024u)
 #define AGAIN_US         2000u
 
-/* A job of a dispatch that is on its way. */
+/* A job of a dispatch whose bytes are still coming. */
 struct arriving {
     struct job *job;
     struct bulk run;
     bool awaited;
-    bool untold; /* the credit granted: there was no memory to say it */
+    bool untold; /* granted credit that was not sent for want of memory */
 };
 
 struct arrival {
@@ -31,7 +31,7 @@ struct arrival {
     struct arriving jobs[];
 };
 
-/* A result of one job. */
+/* The result of one job on its way out. */
 struct departure {
     struct departure *next;
     struct reply *reply;
@@ -80,7 +80,7 @@ enum pen_status transfer_measure(struct dispatch *dispatch, uint64_t frame_limit
     return PEN_OK;
 }
 
-/* What there is no memory to say is said a little later. */
+/* A credit that finds no memory is sent a little later. */
 static void tell_credit(struct link *link, struct arriving *arriving, uint64_t now_us)
 {
     const struct bulk *run = &arriving->run;
@@ -168,7 +168,7 @@ static struct arrival *arrival_find(const struct link *link, const struct envelo
     return NULL;
 }
 
-/* One of its jobs is no longer awaited. Gives the dispatch with the last. */
+/* One job of the dispatch has all its bytes, or is not wanted. Gives the dispatch when it was the last one. */
 static struct dispatch *arrived(struct link *link, struct arrival *arrival, struct arriving *job)
 {
     struct dispatch *dispatch = arrival->dispatch;
@@ -191,7 +191,7 @@ enum pen_status transfer_chunk(struct link *link, const struct message *message,
     struct arrival *arrival = arrival_find(link, &message->env, &job);
     *ret_complete = NULL;
     if (!arrival)
-        return PEN_OK; /* of a job that was cancelled meanwhile */
+        return PEN_OK; /* of a job that was cancelled in the meantime */
     if (message->frames_count != 2 ||
         !bulk_accept(&job->run, message->env.offset, zmq_msg_size(&message->frames[1]), &piece))
         return PEN_ERR_INVALID;
@@ -252,7 +252,7 @@ bool transfer_stalled(const struct link *link, uint64_t now_us)
 
 /* ---- what goes --------------------------------------------------------------------------------------------------------------------- */
 
-/* The group at `at` as a reply of its own; its frames there are empty then. */
+/* Takes the group at `at` out as a reply of its own; its frames in the old reply are empty then. */
 static struct reply *group_take(struct reply *reply, size_t at, const struct envelope *env)
 {
     struct reply *own = reply_new(1, 1u + env->frames);
@@ -283,7 +283,7 @@ static bool announce(struct link *link, const struct departure *departure)
     return false;
 }
 
-/* False: it is sent whole. */
+/* False: the group must be sent whole. */
 static bool depart(struct link *link, struct reply *own)
 {
     struct departure *departure = calloc(1, sizeof *departure);
@@ -413,7 +413,7 @@ static struct departure *departure_find(const struct link *link, const struct en
     return departure;
 }
 
-/* As far as the credit goes. What there is no memory for is sent a little later. */
+/* Sends pieces as far as the credit allows. A piece that finds no memory is sent a little later. */
 static void send_pieces(struct link *link, struct departure *departure, uint64_t now_us)
 {
     struct bulk_piece piece;

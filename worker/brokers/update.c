@@ -1,4 +1,4 @@
-/* update.c - four states per broker, moved on by the loop. */
+/* update.c - each broker has one of four states, and the loop moves it on. */
 #include "update.h"
 
 static bool all_answered_since(const struct in_flight *in_flight, uint64_t us)
@@ -11,7 +11,7 @@ static void link_step(struct update_link *update, struct link *link, uint64_t no
     bool said_again = update->state == UPDATE_SENT && update->hellos != link->hellos;
     bool unknown = update->state == UPDATE_DUE && link->state != LINK_SERVING;
     if (said_again || unknown) {
-        update->state = UPDATE_READ; /* no connection, or one whose hello has the new list: brokers_hello_replace */
+        update->state = UPDATE_READ; /* no connection, or one whose hello has the new list (brokers_hello_replace) */
         update->read_us = now_us;
     }
     if (update->state == UPDATE_DUE && link_update(link)) { /* without memory: at a later tick */

@@ -1,4 +1,4 @@
-/* vitals.c - numbers gathered from where they are counted. */
+/* vitals.c - gathers the numbers from where they are counted. */
 #include "vitals.h"
 
 #include <inttypes.h>
@@ -112,7 +112,7 @@ static void put_seconds(struct page *page, const char *name, const char *type, c
     put(page, "penstock_worker_%s %" PRIu64 ".%06" PRIu64 "\n", name, us / 1000000u, us % 1000000u);
 }
 
-/* A label's value: what the text form cannot hold becomes '?'. */
+/* A label's value: characters that the text form cannot express become '?'. */
 static void put_label(struct page *page, const char *name, const char *value)
 {
     put(page, "%s=\"", name);

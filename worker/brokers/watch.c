@@ -1,4 +1,4 @@
-/* watch.c - the thread: orders, room, looks, and what it posts. */
+/* watch.c - the watch's thread: it carries out orders, makes room, looks at the folder, and posts changes. */
 #include "watch_own.h"
 
 #include "deadline.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_US        20000u      /* between looks at what is being withdrawn */
-#define GROWN_STEP_US  250000u     /* ... at what models hold, under --memory-budget */
-#define ROOM_STEP_US   1000u       /* ... while somebody waits for its room */
-#define ORDERS_ONLY_US 3600000000u /* between wakings that find nothing */
+#define STEP_US        20000u      /* how often to look at models that are being withdrawn */
+#define GROWN_STEP_US  250000u     /* how often to look at the memory of models, under --memory-budget */
+#define ROOM_STEP_US   1000u       /* how often to look while a model waits for that memory */
+#define ORDERS_ONLY_US 3600000000u /* how often to wake when only orders matter */
 
 bool watch_stopping(struct watch *watch)
 {
@@ -47,7 +47,7 @@ static void post(struct watch *watch)
     watch->failures_told = failures_changes(watch->seen.failures);
     watch->unposted = false;
     pthread_mutex_lock(&watch->lock);
-    hello_free(watch->posted); /* nobody has taken it: the newer one holds all of it */
+    hello_free(watch->posted); /* nobody has taken the older one: the newer one has all of its changes */
     watch->posted = hello;
     uint64_t generation = ++watch->generation;
     atomic_store(&watch->any_posted, true);
@@ -68,7 +68,7 @@ static void want(struct watch *watch, struct served *served)
     watch->room_us = 0;
 }
 
-/* True: it is offered as warm from now on, or, if it cannot be loaded any more, not at all. */
+/* True: the model is offered as warm from now on, or, when it cannot be loaded any more, not at all. */
 static bool heat(struct watch *watch, struct served *served)
 {
     const struct watch_context *context = &watch->context;
@@ -88,7 +88,7 @@ static bool heat(struct watch *watch, struct served *served)
     return true;
 }
 
-/* Its jobs wait in vain. */
+/* The model can never be loaded, so its jobs wait in vain. */
 static void room_never(struct watch *watch, struct served *wanted)
 {
     struct pen_error error = {0};
@@ -99,7 +99,7 @@ static void room_never(struct watch *watch, struct served *wanted)
     watch_failed(watch, wanted->name, wanted->version, wanted->stamp, &error);
 }
 
-/* Models have grown beyond the budget with what jobs brought: the least recently used makes room. */
+/* The models have grown beyond the budget with the shapes of jobs: the least recently used one makes room. */
 static bool grown_step(struct watch *watch)
 {
     struct served *victim =
@@ -112,7 +112,7 @@ static bool grown_step(struct watch *watch)
     return true;
 }
 
-/* Lets in who waits longest, once there is room. True: the list of offers has changed. */
+/* Loads the model that has waited longest, once there is room. True: the list of offers has changed. */
 static bool room_step(struct watch *watch)
 {
     struct served *wanted = residence_wanted(watch->context.catalog), *victim = NULL;
@@ -148,7 +148,7 @@ static bool is_meant(const struct order *order, const char *name, uint64_t versi
     return strcmp(order->name, name) == 0 && (order->version == 0 || order->version == version);
 }
 
-/* Loads at once what the order means and does not serve yet; one that failed is tried again. */
+/* Loads at once the models that the order names and that are not served yet; one that failed before is tried again. */
 static bool order_load(struct watch *watch, struct order *order, struct catalog *found)
 {
     char near[CATALOG_NEAREST_BYTES];
@@ -166,7 +166,7 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
         else
             changed |= watch_entry_load(watch, entry, &error);
         if (order->outcome.status == PEN_OK)
-            order->outcome = error; /* the first that failed is the answer; the others are loaded all the same */
+            order->outcome = error; /* the first failure is the answer, but the others are loaded all the same */
     }
     if (meant == 0)
         pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong%s",
@@ -185,7 +185,7 @@ static bool is_ordered(const void *context, const struct served *served)
 static bool order_unload(struct watch *watch, struct order *order)
 {
     const struct catalog *catalog = watch->context.catalog;
-    size_t meant = retired_hurry(&watch->retired, is_ordered, order); /* on its way out already: at once now */
+    size_t meant = retired_hurry(&watch->retired, is_ordered, order); /* those that are on their way out go at once */
     for (size_t i = 0; i < catalog->count; i++) {
         struct served *served = catalog->models[i];
         if (!is_ordered(order, served) || retired_has(&watch->retired, served))
@@ -198,7 +198,7 @@ static bool order_unload(struct watch *watch, struct order *order)
     return meant > 0;
 }
 
-/* A broker has jobs for a cold model; the answer only says that it was heard. */
+/* A broker has jobs for a cold model; the answer only says that the order has arrived. */
 static void order_warm(struct watch *watch, struct order *order)
 {
     struct served *served = catalog_find(watch->context.catalog, order->name, order->version);
@@ -230,13 +230,13 @@ static bool order_run(struct watch *watch, struct order *order)
     return changed;
 }
 
-/* Something is to be told that no broker knows yet. */
+/* True when there is a change that the brokers have not been told. */
 static bool unposted(const struct watch *watch)
 {
     return watch->unposted || watch->failures_told != failures_changes(watch->seen.failures);
 }
 
-/* The outcome is told behind the changed list, so that whoever asked finds the model. */
+/* The outcome is sent after the changed list, so that the client finds the model. */
 static void orders_run(struct watch *watch)
 {
     struct order order;
@@ -259,7 +259,7 @@ static void pause_for(struct watch *watch, uint64_t us)
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* When to look again at what changes by itself. */
+/* When to look again at things that change by themselves. */
 static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
 {
     uint64_t grown_us = watch->context.options->memory_budget > 0 ? GROWN_STEP_US : UINT64_MAX;

@@ -1,4 +1,4 @@
-/* watch_folder.c - one look at the folder: what is new is loaded, what has gone is withdrawn. */
+/* watch_folder.c - one look at the folder: loads new models and withdraws those whose files are gone. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void entry_waits(struct watch *watch, const struct catalog_entry *entry, 
 
 static void entry_failed(struct watch *watch, const struct catalog_entry *entry, const struct pen_error *error)
 {
-    if (error->status != PEN_ERR_NO_MEMORY) /* that may be another at the next look, with the same files */
+    if (error->status != PEN_ERR_NO_MEMORY) /* the next look, with the same files, may not fail this way */
         watch->failed[watch->failed_count++ % FAILED_MAX] = entry->stamp;
     watch_failed(watch, entry->name, entry->version, entry->stamp, error);
 }
@@ -50,10 +50,11 @@ static void failed_forget(struct watch *watch, const struct catalog_entry *entry
 {
     for (size_t i = 0; i < FAILED_MAX && i < watch->failed_count; i++)
         if (watch->failed[i] == entry->stamp)
-            watch->failed[i] = 0; /* of no entry */
+            watch->failed[i] = 0; /* 0 belongs to no entry */
 }
 
-/* What was read is neither the old nor the new when files change meanwhile, whatever came of it. */
+/* True when the files changed while they were read: the model is then neither the old nor the new one, even if
+   loading succeeded. */
 static bool entry_changed(const struct catalog_entry *entry, struct pen_error *reterr)
 {
     if (model_file_stamp(entry->path) == entry->files)
@@ -103,13 +104,13 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
     served_log(served, clock_now_us() - start_us);
     catalog_seen_forget(&watch->seen, entry->name);
     failures_drop(watch->seen.failures, entry->name, entry->version, 0);
-    failed_forget(watch, entry); /* an order has tried it again: nobody needs to stand in for it */
+    failed_forget(watch, entry); /* an order has tried it again, so no other version must replace it */
     if (replaced) {
         retired_forget(&watch->retired, replaced); /* it may have been on its way out */
         retired_add(&watch->retired, replaced, STAGE_OUT);
     }
     if (residence_over(context->catalog, (uint64_t)context->options->memory_budget, served))
-        retired_cool(&watch->retired, served); /* offered as cold from the first */
+        retired_cool(&watch->retired, served); /* offered as cold from the start */
     return true;
 }
 
@@ -118,7 +119,7 @@ static bool has_failed(const struct watch *watch, const struct catalog_entry *en
     return among(watch->failed, watch->failed_count < FAILED_MAX ? watch->failed_count : FAILED_MAX, entry->stamp);
 }
 
-/* Told when it goes on: a change in one step is seen once. */
+/* Logged only when the change goes on: a change in one step is seen once. */
 static void note_unrest(struct watch *watch, const struct catalog *found)
 {
     uint64_t unrest[CATALOG_MODELS_MAX];
@@ -139,7 +140,7 @@ static void note_unrest(struct watch *watch, const struct catalog *found)
     watch->unrest_count = count;
 }
 
-/* One load for each look, so that what is warm is offered before the next one begins. */
+/* Loads one model per look, so that a warm model is offered before the next load begins. */
 static bool load_one(struct watch *watch, struct catalog *found)
 {
     for (size_t i = 0; i < found->entries_count && !watch_stopping(watch); i++) {
@@ -158,7 +159,7 @@ static bool load_one(struct watch *watch, struct catalog *found)
 
 enum verdict { VERDICT_STAYS, VERDICT_REPLACED, VERDICT_REVOKED, VERDICT_GONE };
 
-/* Is there still something of it? A version's folder may be empty while other content is put there. */
+/* True when the version's folder still exists. It may be empty while other content is copied into it. */
 static bool is_there(const struct served *served)
 {
     const char *slash = strrchr(served->path, '/');
@@ -169,8 +170,9 @@ static bool is_there(const struct served *served)
 }
 
 /*
- * Not chosen any more: gone when its folder is; replaced once everything that is chosen of its name serves. What is higher than that does not
- * linger: "the highest version" must mean the chosen one at once.
+ * The model is not chosen any more. It is gone when its folder is. It is replaced once all chosen versions of its name
+ * are served. A version higher than those does not
+ * linger, because "the highest version" must mean the chosen one at once.
  */
 static enum verdict verdict_of(const struct watch *watch, const struct catalog *found, const struct served *served)
 {
@@ -181,7 +183,7 @@ static enum verdict verdict_of(const struct watch *watch, const struct catalog *
         if (strcmp(entry->name, served->name) != 0)
             continue;
         if (entry->version == served->version)
-            return VERDICT_STAYS; /* other content of it takes its place by itself */
+            return VERDICT_STAYS; /* its new content will replace it by itself */
         highest = entry->version > highest ? entry->version : highest;
         all &= watch_serving(watch, entry) != NULL;
     }
@@ -203,7 +205,7 @@ struct found_again {
     const char *only;
 };
 
-/* Somebody went back to a version that was on its way out. */
+/* Somebody chose a version again that was on its way out. */
 static bool is_found_again(const void *context, const struct served *served)
 {
     const struct found_again *look = context;
@@ -219,7 +221,8 @@ bool watch_revive(struct watch *watch, const struct catalog *found, const char *
     return retired_revive(&watch->retired, is_found_again, &(struct found_again){.found = found, .only = only});
 }
 
-/* A folder may be missing for a moment, between the removal of a link and the next one: a look by itself needs a second one. */
+/* A folder may be missing for a moment, for example while a link is replaced. So the watch's own look counts only
+   when a second one misses the folder, too. */
 static bool is_gone_for_good(const struct watch *watch, const struct served *served)
 {
     for (size_t i = 0; i < watch->gone_count; i++)
@@ -255,7 +258,7 @@ bool watch_retire(struct watch *watch, const struct catalog *found, const char *
 
 /* ---- a look ------------------------------------------------------------------------------------------------------------------------- */
 
-/* What failed is not wanted any more, or somebody went back to what is served. */
+/* Failures to drop: the version is not wanted any more, or the files are again those of the served model. */
 struct failure_look {
     const struct watch *watch;
     const struct catalog *found;

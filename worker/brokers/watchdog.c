@@ -1,4 +1,4 @@
-/* watchdog.c - the judgement; whoever asks ends the process. */
+/* watchdog.c - decides which slots are wedged; the caller ends the process. */
 #include "watchdog.h"
 
 #include "deadline.h"

@@ -29,7 +29,7 @@ static enum pen_status read_max_batch_size(const cJSON *value, const char *path,
 static enum pen_status read_name(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     const char *text = NULL;
-    (void)target; /* for people: the folder is what names a model */
+    (void)target; /* ignored, because the folder names the model */
     return json_text(value, path, CONFIG_NAME_BYTES_MAX, &text, reterr);
 }
 
@@ -107,7 +107,8 @@ static enum pen_status config_check(struct config *config, struct pen_error *ret
     return status == PEN_OK ? config_check_ensemble(config, reterr) : status;
 }
 
-/* Which versions are served is no matter of each of them: a change of that alone loads nothing again. Nothing else said: as without a file. */
+/* version_policy changes no model, so a change of it alone loads nothing again: it is left out. A config without
+   other keys counts as no file. */
 static enum pen_status document_stamp(cJSON *document, struct config *config, struct pen_error *reterr)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(document, "version_policy");
@@ -121,7 +122,7 @@ static enum pen_status document_stamp(cJSON *document, struct config *config, st
     return PEN_OK;
 }
 
-/* What JSON writes as \u0000 would end a text in C: a name or path would be another one. -1 = there is none. */
+/* \u0000 in JSON would end a text in C, so a name or path would become another one. -1 = there is none. */
 static long nul_at(const char *at, size_t size)
 {
     bool text = false;
@@ -139,7 +140,7 @@ static long nul_at(const char *at, size_t size)
     return -1;
 }
 
-/* Two files in one, or the end of an older, longer one. */
+/* There is more behind the object: two files in one, or the end of an older, longer file. */
 static enum pen_status behind_check(const char *text, const char *end, size_t bytes, struct pen_error *reterr)
 {
     size_t at = (size_t)(end - text);

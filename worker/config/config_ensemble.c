@@ -15,7 +15,7 @@ static enum pen_status ensemble_plan_room(struct config *config, struct pen_erro
 
 /* ---- declared tensors -------------------------------------------------------------------------------------------------------------- */
 
-/* What is read of one entry of input or output. */
+/* The fields of one entry of input or output. */
 struct declaration {
     struct config *config;
     struct ensemble_plan *plan;
@@ -94,7 +94,7 @@ static enum pen_status read_label_filename(const cJSON *value, const char *path,
     return status;
 }
 
-/* FORMAT_NHWC and its like describe; what they would make Triton do is preprocess's matter here. */
+/* FORMAT_NHWC and the like only describe; what Triton would do with them is done by `preprocess` here. */
 static enum pen_status read_format(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     const char *text = NULL;
@@ -280,7 +280,7 @@ enum pen_status config_check_ensemble(struct config *config, struct pen_error *r
         return config->ensemble ? pen_error_set(reterr, PEN_ERR_INVALID, "platform ensemble needs ensemble_scheduling")
                                 : PEN_OK;
     if (plan->steps_count == 0 && !config->ensemble && (plan->inputs || plan->outputs)) {
-        config->declared = plan; /* of a model: compared with its file */
+        config->declared = plan; /* for a model: compared with its file */
         config->plan = NULL;
         return PEN_OK;
     }

@@ -102,7 +102,7 @@ static enum pen_status read_width(const cJSON *value, const char *path, void *ta
     return json_u32(value, path, 1, 65535, &((struct config_preprocess *)target)->width, reterr);
 }
 
-/* resize and fit are the client's to do: they are checked here and travel in the text. */
+/* The client does resize and fit. They are checked here and passed on in the text. */
 static enum pen_status read_resize(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     uint32_t index = 0;
@@ -153,7 +153,7 @@ static enum pen_status read_preprocess(const cJSON *value, const char *path, voi
 
 static const struct json_field input_fields[] = {{"preprocess", read_preprocess}, {NULL, NULL}};
 
-/* A list declares tensors, those of an ensemble or those that a model must have. */
+/* A list declares tensors: those of an ensemble, or those that a model must have. */
 enum pen_status config_read_input(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     if (cJSON_IsArray(value))

@@ -83,7 +83,8 @@ static enum pen_status read_queue_policy(const cJSON *value, const char *path, v
     return json_object(value, path, queue_policy_fields, &((struct config *)target)->queue_policy, reterr);
 }
 
-/* A key of the map: 1..CONFIG_LEVELS_MAX, written without a sign or leading zeros, so that no level stands twice. 0: it is none. */
+/* A key of the map: 1..CONFIG_LEVELS_MAX, without sign or leading zeros, so that each level has one spelling. 0: the
+   key is invalid. */
 static uint32_t level_of(const char *key)
 {
     uint32_t level = 0;
@@ -106,7 +107,7 @@ static bool has_level(const struct config *config, uint32_t level)
     return false;
 }
 
-/* A map of level -> policy; that there are so many levels is checked when all is read. */
+/* A map of level -> policy; whether there are so many levels is checked when all keys have been read. */
 static enum pen_status read_level_policies(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct config *config = target;

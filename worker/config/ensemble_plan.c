@@ -1,4 +1,4 @@
-/* ensemble_plan.c - the order of an ensemble's steps, and sentences about those that have none. */
+/* ensemble_plan.c - orders an ensemble's steps, and says what is wrong when there is no order. */
 #include "ensemble_plan.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ enum pen_status ensemble_plan_tensor(struct ensemble_plan *plan, const char *nam
     return PEN_OK;
 }
 
-/* Names of declared tensors are those of the list itself, so pointers tell. */
+/* The names of declared tensors point into the list itself, so comparing pointers is enough. */
 static int declared(const struct ensemble_plan *plan, const struct pen_tensor *list, size_t count, uint32_t tensor)
 {
     for (size_t i = 0; i < count; i++)
@@ -97,7 +97,7 @@ static enum pen_status givers_find(const struct ensemble_plan *plan, uint32_t gi
     return PEN_OK;
 }
 
-/* Everything that is taken is given by somebody. */
+/* Every tensor that a step takes must have a source. */
 static enum pen_status takers_check(const struct ensemble_plan *plan, const uint32_t *givers, struct pen_error *reterr)
 {
     bool taken[ENSEMBLE_PLAN_TENSORS_MAX] = {false};

@@ -8,9 +8,9 @@
 
 #include "words.h"
 
-#define KEY_EDITS 3u /* between a key and what was meant */
+#define KEY_EDITS 3u /* edits between a written key and the known key */
 
-/* The key that is nearly called so, else the first that has the name as a part (max_batch); NULL: none. */
+/* The known key with the most similar name, else the first that contains the name (max_batch); NULL: none. */
 static const char *key_meant(const char *name, const struct json_field *fields)
 {
     struct nearest nearest;

@@ -1,4 +1,4 @@
-/* options.c - the table, and what more than one row decides. */
+/* options.c - the table of settings, and checks across several of them. */
 #include "options.h"
 
 #include <stdio.h>
@@ -97,14 +97,15 @@ static const struct setting table[] = {
     {.name = NULL},
 };
 
-/* PENSTOCK_BROKER was the workers' end here and the clients' end for `penstock`: what names the usual port of clients is theirs. */
+/* PENSTOCK_BROKER was once the workers' port for this program and the clients' port for `penstock`: a value with the
+   usual port of clients is meant for `penstock`. */
 static bool is_workers_end(const char *value)
 {
     const char *port = strstr(value, ":5550");
     return !port || (port[5] >= '0' && port[5] <= '9');
 }
 
-/* What `penstock` or the broker means by PENSTOCK_<SETTING> is something else. */
+/* Names that `penstock` or the broker use for something else. */
 static const struct setting_variable variables[] = {
     {"broker", "PENSTOCK_WORKER_BROKER", is_workers_end},
     {"key", "PENSTOCK_WORKER_KEY", NULL},
@@ -192,7 +193,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
     ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
     ret_engine->profile_nodes = ret_engine->check_numerics;
-    uint64_t budget = (uint64_t)options->memory_budget; /* no model alone may be more than all */
+    uint64_t budget = (uint64_t)options->memory_budget; /* a single model may not need more than the whole budget */
     ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
     ret_engine->fold_bytes = (uint64_t)options->fold_limit;
     return PEN_OK;

@@ -1,4 +1,4 @@
-/* triton.c - one table for each message of Triton's ModelConfig, and what is done with a field by its kind. */
+/* triton.c - one table for each message of Triton's ModelConfig; the kind of a field says what is done with it. */
 #include "triton.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ enum kind {
     WORDS,    /* a map of texts */
     MAP,      /* a map of messages */
     EMPTY,    /* a message whose presence is what counts */
-    SILENT,   /* without effect here and harmless */
-    NAMED,    /* left aside, and said so */
+    SILENT,   /* without effect here, and harmless */
+    NAMED,    /* ignored, and listed as ignored */
     REFUSED,  /* `why` is the sentence */
     PLATFORM, /* platform and backend */
     FILE_NAME /* default_model_filename */
@@ -231,7 +231,8 @@ static enum pen_status block_new(struct triton_work *w, const cJSON *from, const
     return status;
 }
 
-/* The format would join several blocks of a message that stands once; nobody writes that on purpose. */
+/* The format would join several blocks of a message that may occur once; nobody writes that on purpose, so it is an
+   error. */
 static enum pen_status block_put(struct triton_work *w, const cJSON *values, const struct triton_rule *rule,
                                  const char *path, cJSON *to)
 {
@@ -314,7 +315,7 @@ static enum pen_status format_refuse(const struct triton_work *w, const char *pa
         path, text);
 }
 
-/* backend counts where both stand, as they must mean the same. */
+/* When both are given, backend counts; they must mean the same. */
 static enum pen_status platform_put(struct triton_work *w, const cJSON *values, const char *path, cJSON *to)
 {
     static const struct {
@@ -394,7 +395,8 @@ static enum pen_status block_convert(struct triton_work *w, const cJSON *from, c
 
 /* ---- what the two forms say differently ------------------------------------------------------------------------------------------------ */
 
-/* Several groups: as many instances as all of them, of the first one's kind. KIND_MODEL leaves the choice to the backend. */
+/* Several groups become one: with the sum of their instances, and the kind of the first. KIND_MODEL leaves the
+   choice to the backend. */
 static enum pen_status groups_join(struct triton_work *w, cJSON *config)
 {
     cJSON *groups = cJSON_GetObjectItemCaseSensitive(config, "instance_group");

@@ -22,7 +22,7 @@
 
 #define LOWEST_NICE 19
 #define STEP_NS     (BACKGROUND_STEP_US * 1000u)
-#define STEP_SIGNAL SIGURG /* ignored by whoever gets one by mistake */
+#define STEP_SIGNAL SIGURG /* ignored by a thread that gets one by mistake */
 
 struct aside {
     const char *name;
@@ -31,7 +31,7 @@ struct aside {
 };
 
 static atomic_uint_fast64_t offers;
-static _Thread_local uint64_t offered_ns; /* what the thread had run by its last offer */
+static _Thread_local uint64_t offered_ns; /* processor time of the thread at its last yield */
 static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 
 static uint64_t ran_ns(void)
@@ -41,7 +41,8 @@ static uint64_t ran_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* After a wait for a processor the signal is there at once: who offered it again then would never get on. */
+/* After a wait for a processor the next signal is there at once; a thread that yielded again then would never get
+   on. */
 static void on_step(int number)
 {
     int saved = errno;
@@ -68,7 +69,7 @@ static void step_signal_mask(int how)
     pthread_sigmask(how, &set, NULL);
 }
 
-/* False: there is no timer to be had, priority must do. */
+/* False: no timer could be made, so the priority alone must do. */
 static bool steps_begin(timer_t *ret_timer)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = STEP_SIGNAL};
@@ -89,8 +90,7 @@ static void *background_main(void *argument)
     timer_t timer;
     pthread_setname_np(pthread_self(), aside->name);
     setpriority(PRIO_PROCESS, (id_t)gettid(), LOWEST_NICE); /* of this thread, on Linux */
-    urgency_ask(
-        BACKGROUND_STEP_US); /* an offer costs the rest of the slice: more than it has used would keep it waiting for ever */
+    urgency_ask(BACKGROUND_STEP_US); /* a yield costs the rest of the slice: with a long one it would wait for ever */
     bool steps = steps_begin(&timer);
     aside->work(aside->argument);
     if (steps) {
@@ -100,7 +100,7 @@ static void *background_main(void *argument)
     return NULL;
 }
 
-/* Signals of the process are other threads' business. */
+/* Other threads handle the signals of the process. */
 enum pen_status background_run(const char *name, void (*work)(void *argument), void *argument)
 {
     struct aside aside = {.name = name, .work = work, .argument = argument};

@@ -1,4 +1,4 @@
-/* file_fault.c - which file the address belongs to, and the line. */
+/* file_fault.c - finds the file that the address belongs to, and logs the line. */
 #include "file_fault.h"
 
 #include "exit_codes.h"
@@ -13,7 +13,8 @@
 
 #define PATH_BYTES 1024 /* as much as a line of the log takes */
 
-/* Lines of /proc/self/maps: `from-to rights offset device inode   path`, hexadecimal; without a path, or with one in brackets, it is no file. */
+/* Lines of /proc/self/maps: `from-to rights offset device inode   path`, hexadecimal. A line without a path, or with
+   one in brackets, is no file. */
 static bool file_at(uintptr_t address, char ret_path[PATH_BYTES])
 {
     char line[PATH_BYTES + 128];
@@ -32,8 +33,9 @@ static bool file_at(uintptr_t address, char ret_path[PATH_BYTES])
 }
 
 /*
- * Not limited to what signal handlers may call: the signal is of the instruction that read the file, which is in no function of the C library that holds a
- * lock. What else raises SIGBUS is not ours.
+ * May call any function, unlike other signal handlers: the signal comes from the instruction that read the file, which
+ * is in no function of the C library that holds a
+ * lock. SIGBUS for other reasons is not handled.
  */
 static void on_fault(int number, siginfo_t *info, void *context)
 {

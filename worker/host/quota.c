@@ -79,7 +79,8 @@ static uint64_t v1_memory(const char *folder)
     return quota_parse_bytes(text);
 }
 
-/* The least of root/mount/<group> and every group above it. In a container the path may be the host's: then only what exists counts. */
+/* The lowest limit of root/mount/<group> and every group above it. In a container the path may be the host's: then
+   only the part that exists counts. */
 static uint64_t least_above(const char *root, const char *mount, const char *group,
                             uint64_t (*read)(const char *folder))
 {

@@ -1,4 +1,4 @@
-/* signals.c - the handler counts, wakes the network thread, and on the second signal leaves. */
+/* signals.c - the handler counts signals and wakes the network thread; at the second signal it ends the process. */
 #include "signals.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@ static atomic_int wake_fd = -1;
 static atomic_int level_signal;
 static atomic_bool supervised, settled;
 
-/* A service manager signals the supervisor and its worker alike, and the supervisor passes it on: that is one wish, not two. */
+/* A service manager signals both the supervisor and its worker, and the supervisor passes its signal on, so the
+   worker gets two signals for one wish. */
 static void handle(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
@@ -22,7 +23,7 @@ static void handle(int number, siginfo_t *info, void *context)
     bool parent = atomic_load(&supervised) && info->si_pid == getppid();
     (void)context;
     if (atomic_load(&settled) || (number == SIGHUP && signals_asked()))
-        return; /* a terminal that is closed may say it twice */
+        return; /* a terminal that is closed may send it twice */
     if (atomic_fetch_add(parent ? &asked_parent : &asked_others, 1) > 0)
         _exit(128 + number);
     if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
@@ -69,7 +70,7 @@ void signals_install(void)
     if (!signals_hangup_ignored())
         sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of write(2), not the end */
+    signal(SIGXFSZ, SIG_IGN); /* at its size limit a file shall give an error from write(2), not end the process */
 }
 
 bool signals_asked(void)

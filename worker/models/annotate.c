@@ -4,8 +4,8 @@
 
 #include "tensor_codec.h"
 
-#define CLASS_BYTES 20u /* of a class without its name: tags, lengths, index, score */
-#define ROW_BYTES   24u /* of a row without the output's name */
+#define CLASS_BYTES 20u /* per class, without its name: tags, lengths, index, score */
+#define ROW_BYTES   24u /* per row, without the output's name */
 
 void annotations_clear(struct annotations *a)
 {
@@ -42,7 +42,7 @@ static void row_add(struct annotations *a, const struct served *served, const ch
         class_add(a, &served->config, &best[i]);
 }
 
-/* What fits of `most` a row when so many took so many bytes. */
+/* How many of `most` classes per row fit, when that many took so many bytes. */
 static size_t fewer(size_t most, size_t took, size_t room)
 {
     size_t fit = most * room / took;

@@ -50,7 +50,8 @@ static void neighbours(const struct warm_time *warm, size_t count, uint64_t shap
     }
 }
 
-/* What the filling rows cost: the measured time above, less the line between both neighbours at `rows`. */
+/* The cost of the filling rows: the measured time of the larger size, minus the time interpolated between both
+   neighbours at `rows`. */
 static uint64_t waste_us(const struct warm_time *below, const struct warm_time *above, uint32_t rows)
 {
     uint64_t low_us = below ? below->warm_us : 0;

@@ -1,4 +1,4 @@
-/* catalog.c - entries to models, with one sentence for each that cannot be served; and what slots find in it. */
+/* catalog.c - loads entries as models, with one sentence for each that cannot be served; and lets slots find models. */
 #include "catalog_own.h"
 
 #include "assertion.h"
@@ -50,7 +50,7 @@ static enum pen_status ensemble_load(struct catalog_entry *entry, struct served 
     return status;
 }
 
-/* What a config says without effect, once for each load. */
+/* Logs settings of a config that have no effect, once for each load. */
 static void config_log(const struct served *served)
 {
     const struct config *config = &served->config;
@@ -96,7 +96,7 @@ static enum pen_status models_room(struct catalog *catalog, struct pen_error *re
     return catalog->models ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the list of models");
 }
 
-/* False: it was told why not. */
+/* False: the reason was logged. */
 static bool one_load(struct catalog *catalog, struct pen_engine *engine, struct catalog_entry *entry,
                      catalog_loaded *loaded, void *context)
 {

@@ -1,4 +1,4 @@
-/* catalog_scan.c - folders to entries: which models and versions there are, and which of them are chosen. */
+/* catalog_scan.c - makes entries from folders: finds the models and versions that exist, and chooses among them. */
 #include "catalog_own.h"
 
 #include "assertion.h"
@@ -24,7 +24,7 @@ static uint64_t text_hash(uint64_t hash, const char *text)
 
 /* ---- complaints ---------------------------------------------------------------------------------------------------------------------- */
 
-/* True when it was told before; notes it otherwise. */
+/* True when it was logged before; otherwise notes that it is logged now. */
 static bool told(struct catalog_seen *seen, const char *name, uint64_t version, const char *text)
 {
     uint64_t model = text_hash(CONFIG_HASH_BASIS, name), sentence = text_hash(model ^ version, text);
@@ -69,7 +69,8 @@ bool catalog_waits(struct catalog_seen *seen, const char *name, uint64_t version
     return false;
 }
 
-/* What is not there is a fault at the start, and may be on its way while the worker serves: brokers are told when a second look misses it, too. */
+/* A missing model is an error at the start. While the worker serves it may be on its way, so brokers are told only
+   when a second look misses it, too. */
 static void missing(struct catalog *catalog, const char *name, uint64_t version, const struct pen_error *error)
 {
     if (!catalog->seen || error->status != PEN_ERR_NOT_FOUND) {
@@ -208,7 +209,8 @@ static void policy_missing(struct catalog *catalog, const char *name, const stru
     }
 }
 
-/* A folder without a model is no version yet: what was the latest before it still is. An ensemble needs its config.json alone. */
+/* A folder without a model is no version yet, so the former latest version still counts. An ensemble needs only its
+   config.json. */
 static bool version_holds(const char *folder, uint64_t version, struct pen_error *reterr)
 {
     char own[CATALOG_PATH_BYTES], file[MODEL_FILE_PATH_BYTES];
@@ -241,7 +243,7 @@ static enum pen_status versions_sift(struct catalog *catalog, const char *folder
     return kept > 0 ? PEN_OK : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "%.900s", first.text);
 }
 
-/* The versions there are to choose from, highest first. */
+/* The versions to choose from, highest first. */
 static enum pen_status versions_find(struct catalog *catalog, const char *folder, const char *name,
                                      const struct config *config, uint64_t *versions, size_t *count,
                                      struct pen_error *reterr)
@@ -259,7 +261,7 @@ static enum pen_status versions_find(struct catalog *catalog, const char *folder
     return versions_sift(catalog, folder, name, versions, count, reterr);
 }
 
-/* Those that the policy takes. */
+/* Adds the versions that the policy takes. */
 static enum pen_status versions_choose(struct catalog *catalog, const char *folder, const char *name,
                                        const struct config *config, struct pen_error *reterr)
 {
@@ -278,7 +280,7 @@ static enum pen_status versions_choose(struct catalog *catalog, const char *fold
     return status;
 }
 
-/* The one that somebody asked for. */
+/* Adds the version that was asked for. */
 static enum pen_status version_choose(struct catalog *catalog, const char *folder, const char *name, uint64_t wanted,
                                       const struct config *config, struct pen_error *reterr)
 {
@@ -393,7 +395,7 @@ void catalog_choose(struct catalog *catalog, const char *folder, const char *cho
 
 /* ---- a model that has no folder ------------------------------------------------------------------------------------------------------ */
 
-/* DIR/loose.onnx is what people try first: it serves nothing, and the log says what does. */
+/* DIR/loose.onnx is what people try first: it is not served, and the log says where to put it. */
 static void loose_note(struct catalog *catalog, const char *folder, const char *file)
 {
     char path[CATALOG_PATH_BYTES];

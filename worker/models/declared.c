@@ -23,7 +23,7 @@ static bool dims_fit(const struct pen_tensor *declared, const struct pen_tensor 
     return fit;
 }
 
-/* Is the batch the whole difference? */
+/* A hint when only the batch dimension is wrong. */
 static const char *hint(const struct served *served, const struct pen_tensor *declared, const struct pen_tensor *tensor)
 {
     uint32_t other = served->max_batch_size > 0 ? 0 : 1;
@@ -48,7 +48,7 @@ static enum pen_status tensor_check(const struct served *served, const char *wha
     if (tensor->dtype != PEN_DTYPE_NONE && tensor->dtype != declared->dtype)
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s says that '%.64s' is %s, the model's is %s", what,
                              declared->name, pen_dtype_name(declared->dtype), pen_dtype_name(tensor->dtype));
-    bool unknown = tensor->rank == 0 && tensors == served->outputs; /* some outputs are known when they have run */
+    bool unknown = tensor->rank == 0 && tensors == served->outputs; /* the shape may be known only after a run */
     if (unknown || dims_fit(declared, tensor, served->max_batch_size > 0 ? 1 : 0))
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_INVALID, "%s says that '%.64s' has dims %s, the model's are %s%s", what,

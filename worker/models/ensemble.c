@@ -1,4 +1,4 @@
-/* ensemble.c - do the steps' models fit together? */
+/* ensemble.c - checks whether the steps' models fit together. */
 #include "ensemble.h"
 
 #include "logline.h"
@@ -53,7 +53,7 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
     for (size_t i = 0; i < served->inputs_count; i++)
         served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
     served->cacheable = served->config.cache_enable;
-    served->warmed = true; /* its steps are, by themselves */
+    served->warmed = true; /* its steps are warmed up by themselves */
     *ret_served = served;
     return PEN_OK;
 }
@@ -70,7 +70,7 @@ static bool dims_agree(const struct pen_tensor *a, const struct pen_tensor *b)
     return true;
 }
 
-/* `have` is what flows as `name`, `want` what the port of the step is. */
+/* `have` is the tensor that flows as `name`, `want` the step's input or output for it. */
 static enum pen_status flow_check(const struct ensemble_plan_step *step, const char *port, const char *name,
                                   const struct pen_tensor *have, const struct pen_tensor *want,
                                   struct pen_error *reterr)
@@ -102,7 +102,7 @@ static enum pen_status all_mapped(const struct ensemble_plan_step *step, const s
     return PEN_OK;
 }
 
-/* What the step takes and gives; `flows` is what each ensemble tensor is known to be. */
+/* Checks the inputs and outputs of the step; `flows` has what is known of each ensemble tensor. */
 static enum pen_status step_check(const struct served *ensemble, const struct ensemble_plan_step *step,
                                   const struct served *model, const struct pen_tensor **flows, struct pen_error *reterr)
 {
@@ -158,7 +158,7 @@ enum pen_status ensemble_resolve(const struct catalog *catalog, const struct ser
         const struct ensemble_plan_step *step = &plan->steps[i];
         struct served *model = catalog_find(catalog, step->model, step->version);
         if (!model || model->withdrawn || model->residence.cold || model->residence.leaving) {
-            missing = step; /* what follows is not known either */
+            missing = step; /* the tensors of later steps are unknown, too */
             break;
         }
         enum pen_status status = step_check(ensemble, step, model, flows, reterr);
@@ -187,7 +187,7 @@ struct digest ensemble_digest(const struct served *ensemble, struct served *cons
     const struct ensemble_plan *plan = ensemble->config.plan;
     struct digest_stream *stream = digest_new(DIGEST_SHA256);
     if (!stream)
-        return (struct digest){{0}}; /* equals nothing that is offered: nothing is stored */
+        return (struct digest){{0}}; /* equals no offered digest, so nothing is stored */
     digest_update_text(stream, "penstock-ensemble-1");
     for (size_t i = 0; i < plan->steps_count; i++) {
         digest_update(stream, steps[i]->digest.bytes, sizeof steps[i]->digest.bytes);

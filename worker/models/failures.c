@@ -1,4 +1,4 @@
-/* failures.c - a short list, in the order of what failed first. */
+/* failures.c - a short list; the oldest failure comes first. */
 #include "failures.h"
 
 #include "assertion.h"
@@ -10,7 +10,7 @@
 struct failures {
     struct failure items[FAILURES_MAX];
     size_t count;
-    size_t beyond; /* found by the last look and by loads since, with no place here */
+    size_t beyond; /* failures of the last look, and of loads since then, that found no place here */
     uint64_t changes;
 };
 
@@ -24,7 +24,7 @@ void failures_free(struct failures *failures)
     free(failures);
 }
 
-/* Never in the middle of a character of UTF-8. */
+/* Cuts, but never inside a UTF-8 character. */
 static void copy_cut(char *to, size_t room, const char *from)
 {
     size_t length = strnlen(from, room);

@@ -1,4 +1,4 @@
-/* loader.c - what is done in the background: loading, warming, freeing. */
+/* loader.c - does in the background: loading, warming up, freeing. */
 #include "loader.h"
 
 #include "background.h"
@@ -6,14 +6,14 @@
 
 struct load {
     struct pen_engine *engine;
-    struct catalog_entry *entry; /* NULL: `served` is cold and comes back */
+    struct catalog_entry *entry; /* NULL: `served` is a cold model that is loaded again */
     uint32_t slots;
     struct served *served;
     enum pen_status status;
     struct pen_error *reterr;
 };
 
-/* Helpers of a run have the priority of those that serve. */
+/* The helper threads of a run have the priority of serving threads, so none are used. */
 static void load_aside(void *argument)
 {
     struct load *load = argument;

@@ -45,14 +45,14 @@ enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes
     return pen_model_folder_open(folder, slash ? slash + 1 : path, home, ret_fd, ret_bytes, reterr);
 }
 
-/* The whole file is searched: a manifest may stand behind megabytes of topology. The engine reads it properly. */
+/* Searches the whole file, because the manifest may come after megabytes of topology. The engine parses it properly. */
 static bool has_manifest(const char *path)
 {
     bool found = false;
     int fd = -1;
     size_t bytes = 0;
     if (model_file_open(path, &fd, &bytes, NULL) != PEN_OK)
-        return strcmp(strrchr(path, '/') + 1, "model.json") == 0; /* then loading tells why it cannot be read */
+        return strcmp(strrchr(path, '/') + 1, "model.json") == 0; /* loading tells why it cannot be read */
     void *text =
         bytes > 0 && bytes <= TOPOLOGY_BYTES_MAX ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (text != MAP_FAILED) {
@@ -81,7 +81,7 @@ static bool is_model(const char *folder, const char *name, char path[MODEL_FILE_
 static enum pen_status several(const char *folder, const char *a, const char *b, struct pen_error *reterr)
 {
     const char *x = strrchr(a, '/') + 1, *y = strrchr(b, '/') + 1;
-    bool swap = strcmp(x, y) > 0; /* the folder's order is nobody's: the sentence must not change from look to look */
+    bool swap = strcmp(x, y) > 0; /* sorted, so that the sentence is the same at each look */
     return pen_error_set(reterr, PEN_ERR_INVALID, "%.512s holds two models, %.128s and %.128s: leave one", folder,
                          swap ? y : x, swap ? x : y);
 }

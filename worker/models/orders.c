@@ -22,7 +22,7 @@ struct rule {
 struct orders {
     pthread_mutex_t lock; /* guards the rings */
     struct ring asked, done;
-    size_t under_way; /* asked and not answered */
+    size_t under_way; /* orders that have no answer yet */
     struct rule rules[RULES_MAX];
     size_t rules_count;
 };
@@ -124,7 +124,7 @@ static void rule_drop(struct orders *orders, size_t index)
     orders->rules[index] = orders->rules[--orders->rules_count];
 }
 
-/* A word about the whole model ends all earlier words about its versions. */
+/* An order about the whole model replaces all earlier orders about its versions. */
 enum pen_status orders_apply(struct orders *orders, const struct order *order, struct pen_error *reterr)
 {
     for (size_t i = orders->rules_count; i-- > 0;)
@@ -132,7 +132,7 @@ enum pen_status orders_apply(struct orders *orders, const struct order *order, s
             (order->version == 0 || orders->rules[i].version == order->version))
             rule_drop(orders, i);
     if (order->kind == ORDER_LOAD && order->version == 0)
-        return PEN_OK; /* as at the start: by the policy */
+        return PEN_OK; /* as at the start: version_policy decides */
     if (orders->rules_count == RULES_MAX)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "this worker remembers %u orders about models, no more",
                              RULES_MAX);

@@ -1,4 +1,5 @@
-/* preprocess.c - the loops are cut by channel count, so that strides are constants and the compiler makes vectors of them. */
+/* preprocess.c - each channel count has its own loop, so that strides are constants and the compiler vectorises the
+   loop. */
 #include "preprocess.h"
 
 #include <inttypes.h>
@@ -40,7 +41,7 @@ static inline void interleaved(const struct preprocess *pre, const uint8_t *rest
                 ((float)(uint8_t)(pixels[i * channels + pre->from[c]] ^ pre->flip) - pre->mean[c]) * pre->scale[c];
 }
 
-/* Where channel c of pixel i of all images belongs. */
+/* The index of channel c of pixel i, over all images. */
 static inline size_t place_of(const struct preprocess *pre, size_t count, size_t i, uint32_t c)
 {
     return pre->nhwc ? i * pre->channels + c : i / count * count * pre->channels + c * count + i % count;
@@ -93,7 +94,7 @@ void preprocess_run(const struct preprocess *pre, const uint8_t *pixels, size_t 
         planes(pre, pixels + i * image, count, out + i * image);
 }
 
-/* Takes the network's dim where the config is silent; both must agree where both speak. */
+/* Takes the network's dim when the config has none; when both have one, they must agree. */
 static enum pen_status size_join(const char *what, uint32_t stated, int64_t dim, uint32_t *ret_size,
                                  struct pen_error *reterr)
 {

@@ -1,4 +1,4 @@
-/* residence.c - sums and comparisons over a list of at most 256. */
+/* residence.c - sums and comparisons over a list of at most 256 models. */
 #include "residence.h"
 
 #include "assertion.h"
@@ -9,12 +9,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define STEP_US          1000u   /* what is on its way out is looked at so often */
-#define SEQUENCE_STEP_US 100000u /* ... and so often whether sequences have ended */
+#define STEP_US          1000u   /* how often to look at a model that is on its way out */
+#define SEQUENCE_STEP_US 100000u /* how often to look whether sequences have ended */
 
 static bool resident(const struct served *served)
 {
-    return !served->residence.cold && !served->config.plan; /* an ensemble's steps are, each by itself */
+    return !served->residence.cold && !served->config.plan; /* an ensemble has no memory of its own; its steps have */
 }
 
 static uint64_t resident_bytes(const struct catalog *catalog, const struct served *but)
@@ -37,7 +37,7 @@ static uint64_t stays_until_us(const struct served *served)
     return served->residence.loaded_us + RESIDENCE_STAY * served->residence.load_us;
 }
 
-/* NULL: nothing may go yet; *ret_when_us says when. */
+/* NULL: no model may go yet; *ret_when_us says when one may. */
 static struct served *least_recent(const struct catalog *catalog, uint64_t now_us, uint64_t *ret_when_us)
 {
     struct served *victim = NULL;

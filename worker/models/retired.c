@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LINGER_MAX 60000000u /* us: a replaced version that is still asked for goes all the same */
+#define LINGER_MAX 60000000u /* us: after this time a replaced model goes even if jobs still ask for it */
 
 /* ---- the list ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ static void unload(struct served *served)
     log_gone("model_unloaded", name, version);
 }
 
-/* No job for it can come any more. True: it has left memory. */
+/* No more jobs for it can come. True: it has left memory. */
 static bool settle(struct retired_list *list, struct retired *retired)
 {
     struct served *served = retired->served;
@@ -174,6 +174,6 @@ bool retired_steps(struct retired_list *list, uint64_t settled)
 void retired_fini(struct retired_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].stage == STAGE_OUT) /* the others are still the catalog's */
+        if (list->items[i].stage == STAGE_OUT) /* the others still belong to the catalog */
             served_free(list->items[i].served);
 }

@@ -39,7 +39,7 @@ void retired_forget(struct retired_list *list, const struct served *served); /* 
 /* Keeps those for which `again` says that they are wanted after all. True: the list of offers has changed. */
 bool retired_revive(struct retired_list *list, bool (*again)(const void *context, const struct served *served),
                     const void *context);
-/* Withdraws at once those that linger and for which `meant` is true. Returns how many. */
+/* Withdraws at once those that linger or cool and for which `meant` is true. Returns how many. */
 size_t retired_hurry(struct retired_list *list, bool (*meant)(const void *context, const struct served *served),
                      const void *context);
 

@@ -1,4 +1,4 @@
-/* served.c - from a file to what the worker can promise about it. */
+/* served.c - loads a file and finds out what the worker can offer with it. */
 #include "served.h"
 
 #include "declared.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define AUTO_BATCH 8u /* of models without config.json whose first dimension is named like a batch */
+#define AUTO_BATCH 8u /* for models without config.json whose first dimension has the name of a batch */
 
 int served_input(const struct served *served, const char *name)
 {
@@ -29,7 +29,7 @@ int served_output(const struct served *served, const char *name)
     return -1;
 }
 
-/* NULL when tensor `t` can be cut and joined along dims[0], else why not. */
+/* NULL when tensor `t` can be split and joined along dims[0], else the reason. */
 static const char *batch_obstacle(const struct pen_tensor *t)
 {
     if (t->rank == 0 || t->dims[0] != -1)
@@ -136,7 +136,7 @@ static bool has_scores(struct served *served, size_t i, struct classes_quant *re
     return is_float(dtype) || ret_quant->known;
 }
 
-/* How well output `i` fits to be the classes' scores; 0 = not at all. */
+/* How well output `i` fits as the classes' scores; 0 = not at all. */
 static int labels_rank(struct served *served, size_t i, struct classes_quant *ret_quant)
 {
     const struct pen_tensor *output = &served->outputs[i];
@@ -152,7 +152,7 @@ static int labels_rank(struct served *served, size_t i, struct classes_quant *re
     return output->dtype == PEN_DTYPE_F32 ? 3 : is_float(output->dtype) ? 2 : 1;
 }
 
-/* The first of those that fit best. */
+/* The first of the outputs that fit best. */
 static void labels_join(struct served *served)
 {
     int best = 0;
@@ -167,7 +167,7 @@ static void labels_join(struct served *served)
     }
 }
 
-/* Copies of `from` with their names behind them, in one block of memory: a cold model is still described. */
+/* Copies of `from` with their names, in one block of memory, because a cold model is still described. */
 static struct pen_tensor *tensors_copy(const struct pen_tensor *from, size_t count)
 {
     size_t bytes = (count ? count : 1) * sizeof *from;
@@ -218,7 +218,7 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
     return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
 }
 
-/* Declared dims may leave out the batch; what the model leaves open must be declared. */
+/* Declared dims may leave out the batch dimension; dims that the model leaves open must be declared. */
 static enum pen_status state_tensor(const struct served *served, const struct config_state *config,
                                     const struct pen_tensor *input, struct pen_tensor *ret, struct pen_error *reterr)
 {
@@ -262,7 +262,7 @@ static enum pen_status state_join(struct served *served, const struct config_sta
                              "those names, and the input takes no pictures",
                              config->input, config->output);
     const struct pen_tensor *in = &served->network_inputs[input], *out = &served->outputs[output];
-    if (in->dtype != out->dtype) /* the shape of a branch is known only when it has run: slot_answer.c */
+    if (in->dtype != out->dtype) /* the shape of a branch is known only after it has run (slot_answer.c) */
         return pen_error_set(reterr, PEN_ERR_INVALID, "state '%s' and '%s' differ in type", config->input,
                              config->output);
     state->input = (uint32_t)input;
@@ -393,7 +393,7 @@ void served_free(struct served *served)
     if (!served)
         return;
     served_cool(served);
-    if (!served->config.plan) { /* an ensemble's are the plan's */
+    if (!served->config.plan) { /* the plan owns those of an ensemble */
         free((void *)(uintptr_t)served->network_inputs);
         free((void *)(uintptr_t)served->outputs);
     }

@@ -1,4 +1,4 @@
-/* upload_complete.c - no model, empty, open for writing, a pointer. */
+/* upload_complete.c - the signs: no model, an empty file, a file open for writing, a pointer of git-lfs. */
 #include "upload_complete.h"
 
 #include "model_file.h"
@@ -33,15 +33,17 @@ enum pen_status upload_pointer_check(const char *path, struct pen_error *reterr)
                          path);
 }
 
-/* Clients of NFS and SMB refuse a lease with EAGAIN, too, whenever their server has not delegated the file to them: for ever, if it never does. */
+/* NFS and SMB clients also refuse a lease with EAGAIN while the server has not delegated the file to them, which may
+   be for ever. */
 bool upload_lease_tells(uint32_t system)
 {
     return system != NFS_SUPER_MAGIC && system != CIFS_SUPER_MAGIC && system != SMB2_SUPER_MAGIC;
 }
 
 /*
- * A read lease is granted only while nobody has the file open for writing; it is given back at once. Who opens the file for writing in between waits so
- * long, and the kernel tells us with a signal, of which SIGURG is one that does no harm (background.h).
+ * The kernel grants a read lease only while nobody has the file open for writing; it is given back at once. A process
+ * that opens the file for writing in between waits that
+ * long, and the kernel sends us a signal: SIGURG is chosen because it does no harm (background.h).
  */
 static bool is_being_written(int fd)
 {
@@ -99,7 +101,7 @@ enum pen_status upload_complete(const char *folder, struct pen_error *reterr)
     if (status == PEN_ERR_NOT_FOUND)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.900s", inner.text);
     if (status != PEN_OK)
-        return PEN_OK; /* nothing that time mends: loading tells */
+        return PEN_OK; /* waiting does not help: loading tells why */
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.512s is empty so far", path);
     if (upload_pointer_check(path, &inner) != PEN_OK)

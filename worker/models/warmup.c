@@ -1,4 +1,4 @@
-/* warmup.c - which shapes, and how often: as little as gives a median. */
+/* warmup.c - runs each shape just often enough for a median. */
 #include "warmup.h"
 
 #include "background.h"
@@ -127,7 +127,7 @@ static uint64_t less(uint64_t us, uint64_t waited_us)
     return us > waited_us ? us - waited_us : 1;
 }
 
-/* One run. Times are the model's own: without those in which this thread waited for a processor. ret_cold_us may be NULL. */
+/* One run. Times do not include the time in which this thread waited for a processor. ret_cold_us may be NULL. */
 static enum pen_status warm_once(struct pen_session *session, const struct served *served,
                                  const struct warm_shape *shape, uint64_t *ret_cold_us, uint64_t *ret_run_us,
                                  struct pen_error *reterr)
@@ -162,7 +162,7 @@ static enum pen_status shape_warm(struct pen_session *session, struct served *se
     return status;
 }
 
-/* The entry whose inputs stand for batch sizes that name none. */
+/* The entry for batch sizes that no other entry names. */
 static const struct config_warmup *entry_default(const struct config *config, uint32_t batch)
 {
     const struct config_warmup *first = NULL;
@@ -176,7 +176,7 @@ static const struct config_warmup *entry_default(const struct config *config, ui
     return first;
 }
 
-/* Entries that name inputs may repeat a batch size with other dims: each of them is a bucket of its own. */
+/* Entries that name inputs may repeat a batch size with other dims; each one is warmed up on its own. */
 static enum pen_status entries_warm(struct pen_session *session, struct served *served, bool measure,
                                     struct pen_error *reterr)
 {
@@ -238,7 +238,7 @@ enum pen_status warmup_helped(struct served *served, struct pen_error *reterr)
     if (status != PEN_OK)
         return status;
     uint64_t alone_us = served->warm[0].warm_us;
-    run_us = first_us < run_us ? first_us : run_us; /* helpers are late for the first */
+    run_us = first_us < run_us ? first_us : run_us; /* the helper threads may be late for the first run */
     for (size_t i = 0; run_us < alone_us && i < served->warm_count; i++)
         served->warm[i].warm_us = (uint64_t)((double)served->warm[i].warm_us * (double)run_us / (double)alone_us);
     return PEN_OK;
@@ -252,7 +252,7 @@ enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_err
     served->seats = calloc(slots, sizeof *served->seats);
     if (!served->seats)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the sessions of %u slots", slots);
-    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) { /* all first: each may hold an equal part */
+    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) { /* all sessions first: each may hold an equal part */
         status = pen_session_new(served->model, &served->seats[i].session, reterr);
         served->seats_count += status == PEN_OK;
     }

@@ -1,4 +1,4 @@
-/* chain.c - tensors between steps: held, copied once, dropped as soon as may be. */
+/* chain.c - the tensors between steps: copied once, and freed as soon as possible. */
 #include "chain.h"
 
 #include "ensemble.h"

@@ -1,4 +1,4 @@
-/* gather.c - rows of many jobs side by side in one buffer, and apart again. */
+/* gather.c - joins the rows of many jobs in one buffer, and splits them again. */
 #include "gather.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ void gather_shapes(const struct batch *batch, struct pen_tensor *ret_shapes)
     }
 }
 
-/* Rows that nobody asked for repeat the last one: whatever it holds, the network has to cope with it anyway. */
+/* Filling rows repeat the last row, because the network must be able to handle that one anyway. */
 static void rows_fill(const struct batch *batch, uint8_t *to, size_t used)
 {
     size_t row = used / batch->rows;

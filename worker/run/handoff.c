@@ -72,7 +72,7 @@ static void spin_for_work(struct handoff *handoff)
     atomic_flag_clear_explicit(&handoff->spinning, memory_order_release);
 }
 
-/* Under the lock; something is there. */
+/* Call it with the lock held, when there is a dispatch. */
 static struct dispatch *first_take(struct handoff *handoff)
 {
     struct dispatch *dispatch = handoff->first;

@@ -32,7 +32,7 @@ void inbox_free(struct inbox *inbox)
     free(inbox);
 }
 
-/* The rest of a message that has too many frames. */
+/* Throws away the rest of a message that has too many frames. */
 static void drain(void *socket)
 {
     zmq_msg_t frame;
@@ -85,7 +85,7 @@ enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message 
     return PEN_OK;
 }
 
-/* Counts the groups; every frame must belong to one. */
+/* Counts the groups; every frame must belong to a group. */
 static enum pen_status groups_count(const struct message *message, size_t *ret_groups, size_t *ret_announced,
                                     struct pen_error *reterr)
 {
@@ -102,7 +102,7 @@ static enum pen_status groups_count(const struct message *message, size_t *ret_g
         if (env.type != FRAME_SUBMIT)
             return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu of a dispatch is %s %s", groups,
                                  words_article(frame_type_name(env.type)), frame_type_name(env.type));
-        size_t frames = env.transfer ? 0 : env.frames; /* announced ones come as chunks */
+        size_t frames = env.transfer ? 0 : env.frames; /* announced frames come as chunks */
         if (frames >= message->frames_count - at)
             return pen_error_set(reterr, PEN_ERR_CORRUPT, "group %zu announces %u frames, %zu follow", groups,
                                  env.frames, message->frames_count - at - 1);
@@ -128,7 +128,7 @@ static void jobs_fill(struct dispatch *dispatch, uint64_t now_us)
     PEN_ASSERT(at == dispatch->frames_count, "the frames of a dispatch are those of its jobs");
 }
 
-/* Announced frames are empty until their bytes are here. */
+/* Announced frames are empty until their bytes have come. */
 static void frames_take(struct dispatch *dispatch, struct message *message)
 {
     for (size_t from = 0, to = 0; from < message->frames_count;) {

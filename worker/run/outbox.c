@@ -1,4 +1,4 @@
-/* outbox.c - RESULT messages and the way they go to the network thread. */
+/* outbox.c - builds RESULT messages and hands them to the network thread. */
 #include "outbox.h"
 
 #include "assertion.h"
@@ -227,6 +227,6 @@ void outbox_awake(struct outbox *outbox, bool signalled)
     uint64_t wakes;
     atomic_store(&outbox->sleeping, false);
     if (signalled && read(outbox->fd, &wakes, sizeof wakes) < 0) {
-        /* EAGAIN: somebody else's wake, already taken */
+        /* EAGAIN: another thread's wake was taken already */
     }
 }

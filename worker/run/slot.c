@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORT_RUN_US    1000u                 /* beyond it a run makes way for threads that wake */
-#define SHORT_RUN_BYTES (1024u * 1024u)       /* beyond it copying and hashing are long */
+#define SHORT_RUN_US    1000u                 /* in a longer run the slot yields to threads that wake */
+#define SHORT_RUN_BYTES (1024u * 1024u)       /* for more bytes, copying and hashing take long */
 #define ARENA_BYTES     (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
 
 /* ---- running a batch --------------------------------------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ void slot_running_set(struct slot *slot, struct work *work, const struct batch *
     pthread_mutex_unlock(&slot->lock);
 }
 
-/* A slot that waits should wake at once; one with long work ahead has no claim on others' time. */
+/* A slot that waits should wake at once; one with long work ahead must not take time from other threads. */
 static void urgent_set(struct slot *slot, bool urgent)
 {
     uint64_t slice_us = urgent ? slot->context.wake_slice_us : 0;
@@ -57,7 +57,7 @@ bool slot_batch_wanted(const struct batch *batch)
     return false;
 }
 
-/* Answers what must not start any more and takes it out of the batch. */
+/* Answers jobs that must not start any more and takes them out of the batch. */
 void slot_batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us)
 {
     size_t kept = 0;
@@ -81,7 +81,8 @@ struct seat *slot_seat(const struct slot *slot, const struct batch *batch)
     return &batch->served->seats[slot->number];
 }
 
-/* Counts what had to be prepared while jobs waited; a warmed size among it means that the engine has dropped it. */
+/* Counts shapes that were prepared while jobs waited. When a warmed-up size is among them, the engine has dropped
+   it. */
 void slot_prepared_count(struct slot *slot, const struct batch *batch, uint64_t before, uint64_t shape)
 {
     const struct served *served = batch->served;
@@ -107,14 +108,15 @@ static enum pen_status bound_run(struct slot *slot, const struct batch *batch, u
     return status == PEN_OK ? pen_session_run_bound(session, slot->work->stop, ret_outputs, ret_count, reterr) : status;
 }
 
-/* At a size that is ready, where there is one; a model whose outputs cannot be cut then runs at its own sizes from now on. */
+/* Runs at a size that is ready, if there is one. A model whose outputs cannot be split then runs at exact sizes from
+   now on. */
 static enum pen_status engine_run(struct slot *slot, struct batch *batch, const struct pen_tensor **ret_outputs,
                                   size_t *ret_count, struct pen_error *reterr)
 {
     struct pen_tensor shapes[SERVED_TENSORS_MAX];
     const struct served *served = batch->served;
     struct seat *seat = slot_seat(slot, batch);
-    if (served->strings) /* the size of texts is known only when they are there: no buffer to bind */
+    if (served->strings) /* STRING inputs: their size is known only when they have come, so no buffer is bound */
         return pen_session_run(seat->session, batch->tasks[0]->inputs, served->inputs_count, slot->work->stop,
                                ret_outputs, ret_count, reterr);
     gather_shapes(batch, shapes);
@@ -171,7 +173,7 @@ bool slot_wants_layers(const struct batch *batch)
     return wanted;
 }
 
-/* Runs and answers the batch. False, nothing answered: its jobs should run one by one. */
+/* Runs and answers the batch. False: nothing was answered; run its jobs one by one. */
 static bool batch_try(struct slot *slot, struct batch *batch)
 {
     const struct pen_tensor *outputs = NULL;
@@ -226,7 +228,7 @@ void slot_batch_run(struct slot *slot, struct batch *batch)
 
 /* ---- a dispatch -------------------------------------------------------------------------------------------------------------------- */
 
-/* Opens what nobody has answered; refusals are answered at once. Returns the number of tasks. */
+/* Opens the jobs that have no answer yet; answers refused ones at once. Returns the number of tasks. */
 static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
 {
     size_t count = 0;
@@ -297,7 +299,7 @@ static void work_run(struct slot *slot, struct work *work, struct batch *batch)
     size_t done = 0;
     slot->work = work;
     do {
-        if (done > 0) { /* what is ready does not wait for the rest */
+        if (done > 0) { /* results that are ready do not wait for the rest */
             reply_push(slot, work, NULL);
             slot_reply_open(slot, work->count - done);
         }
@@ -316,7 +318,7 @@ void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch)
     bool any = gather_compose(work->tasks, work->count, &batch);
     if (any && batch.count == work->count && slot_flight_begin(slot, &batch))
         return;
-    while (any && slot->flying > 0) /* sessions run one thing or the other */
+    while (any && slot->flying > 0) /* a session runs either flights or ordinary runs */
         slot_flight_land(slot);
     if (any)
         work_run(slot, work, &batch);
@@ -330,7 +332,7 @@ void slot_run(struct slot *slot, struct dispatch *dispatch)
         slot_flight_land(slot);
 }
 
-/* What to begin with; waits for it when nothing flies. */
+/* The dispatch to begin with; waits for one when nothing flies. */
 static struct dispatch *dispatch_next(struct slot *slot)
 {
     if (slot->flying == 0)
@@ -432,7 +434,7 @@ void slot_cancel(struct slot *slot, struct job *job)
     pthread_mutex_unlock(&slot->lock);
 }
 
-/* Of those that fly the oldest: the others, and what is to fly, wait behind it. */
+/* Reports the oldest flight, because the others, and works that will fly, wait behind it. */
 void slot_running(struct slot *slot, struct slot_running *ret_running)
 {
     const struct work *first = NULL;

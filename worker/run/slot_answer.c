@@ -1,4 +1,4 @@
-/* slot_answer.c - what a slot says of each job. */
+/* slot_answer.c - makes a slot's answer to each job. */
 #include "slot_internal.h"
 
 #include "deadline.h"
@@ -94,7 +94,7 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->model_digest.len = sizeof digest->bytes;
 }
 
-/* Labels go into the meta, so what they may take there is limited as well; annotations may want half of it. */
+/* Labels go into the meta, so their size is limited as well; annotations may need half of the room. */
 static void labels_fill(struct slot *slot, const struct task *task, const struct pen_tensor *scores, char **pointers,
                         Penstock__ResultMeta *meta)
 {
@@ -111,7 +111,7 @@ static void labels_fill(struct slot *slot, const struct task *task, const struct
     meta->n_labels = kept;
 }
 
-/* Of an ensemble: each output that the model of a step reads classes from. */
+/* For an ensemble: each output from which the model of a step reads classes. */
 static void annotate_chain(struct annotations *a, const struct task *task, const struct pen_tensor *outputs)
 {
     const struct ensemble_plan *plan = task->served->config.plan;
@@ -126,7 +126,7 @@ static void annotate_chain(struct annotations *a, const struct task *task, const
     }
 }
 
-/* What the job asks for beside its outputs. */
+/* Adds what the job asks for besides its outputs. */
 static void annotate(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                      const struct pen_tensor *outputs, size_t count, Penstock__ResultMeta *meta)
 {
@@ -161,7 +161,8 @@ static void log_run(const struct slot *slot, const struct batch *batch, const st
               task->traceparent);
 }
 
-/* Before the answer leaves: the next job of the sequence may come right behind it. False: the job was answered. */
+/* Keeps the state before the answer is sent, because the next job of the sequence may follow at once. False: the job
+   was answered. */
 static bool state_keep(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                        const struct pen_tensor *outputs, size_t count)
 {
@@ -219,7 +220,7 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
                                       .outputs_count = taken};
     enum pen_status status = reply_add(slot->work->reply, &task->job->env, &group, &meta, &error);
     if (status != PEN_OK) {
-        if (task->states) /* its state was kept already, and nobody hears of it: a failed job ends its sequence */
+        if (task->states) /* its state was kept already, but nobody will know: a failed job ends its sequence */
             states_end(task->states, task->job->env.job.client, task->job->env.sequence_id,
                        task->job->env.job.sequence);
         slot_answer_error(slot, task->job, status, error.text);

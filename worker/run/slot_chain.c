@@ -60,7 +60,7 @@ void slot_chain_keep(struct slot *slot, const struct batch *batch, size_t index,
     chain->compute_us += timing.compute_us;
 }
 
-/* In the ensemble's order, as if a model of its own had given them. */
+/* The whole's outputs in the ensemble's order, as one model would give them. */
 static size_t chain_outputs(const struct task *task, struct pen_tensor outputs[SERVED_TENSORS_MAX])
 {
     const struct ensemble_plan *plan = task->served->config.plan;

@@ -1,8 +1,7 @@
 /*
- * slot_flight.c - dispatches that a device has, the next one's inputs written while it computes the one before.
- *
- * A dispatch flies when all its jobs make one batch of a plain model whose session takes several runs; the others wait until nothing flies. They end in the
- * order in which they began.
+ * slot_flight.c - dispatches that are on a device (flights): the slot writes the inputs of the next one while the
+ * device computes. A dispatch can fly when all its jobs make one batch of a plain model whose session takes several
+ * runs; other dispatches wait until nothing flies. Flights end in the order in which they began.
  */
 #include "slot_internal.h"
 
@@ -20,7 +19,7 @@ static bool may_fly(const struct slot *slot, const struct batch *batch)
            pen_session_window(slot_seat(slot, batch)->session) > 1;
 }
 
-/* Writes the inputs and submits; sessions that are full, or busy with another shape, are waited for. */
+/* Writes the inputs and submits the run; waits while the sessions are full or busy with another shape. */
 static enum pen_status submit(struct slot *slot, struct work *work, const struct batch *batch)
 {
     struct pen_session *session = slot_seat(slot, batch)->session;
@@ -54,10 +53,10 @@ bool slot_flight_begin(struct slot *slot, struct batch *batch)
     if (served->max_batch_size > 0)
         batch->bound = batch_shape_rows(&seat->batch_shape, served->warm, served->warm_count, shape, batch->rows);
     work->batch = *batch;
-    slot_running_set(slot, work, &work->batch, work->begun_us); /* from here on a cancel finds it; was it before? */
+    slot_running_set(slot, work, &work->batch, work->begun_us); /* a cancel finds it from here on; was it before? */
     enum pen_status status = slot_batch_wanted(&work->batch) ? submit(slot, work, &work->batch) : PEN_ERR_CANCELLED;
     slot_prepared_count(slot, &work->batch, before, shape);
-    if (status != PEN_OK) { /* run as others are it says why, or goes on without those that are to blame */
+    if (status != PEN_OK) { /* the ordinary run says why, or goes on without the jobs that are to blame */
         slot_running_set(slot, work, NULL, work->begun_us);
         batch->bound = batch->rows;
         return false;
@@ -80,7 +79,7 @@ bool slot_flight_room(const struct slot *slot)
            slot->flying < pen_session_window(slot_seat(slot, &newest->batch)->session);
 }
 
-/* What failed as a whole, or has outputs that cannot be cut: as if it had never flown. */
+/* Runs a dispatch that failed as a whole, or whose outputs cannot be split, as if it had never flown. */
 static void again_run(struct slot *slot)
 {
     for (size_t i = 0; i < SLOT_WORKS && slot->again > 0; i++) {
@@ -97,7 +96,7 @@ static void again_run(struct slot *slot)
     }
 }
 
-/* The device was its own from the end of the run before. */
+/* The run had the device for itself since the end of the run before. */
 static struct timing timing_of(const struct slot *slot, const struct work *work, uint64_t end_us)
 {
     uint64_t start_us = work->begun_us > slot->landed_us ? work->begun_us : slot->landed_us;
@@ -113,7 +112,7 @@ static uint64_t look_us(const struct seat *seat)
     return us < LOOK_US_MIN ? LOOK_US_MIN : us > LOOK_US_MAX ? LOOK_US_MAX : us;
 }
 
-/* Answers, or keeps it for later. */
+/* Answers the flight, or keeps it for another run. */
 static void outcome(struct slot *slot, struct work *work, enum pen_status status, const char *why,
                     const struct pen_tensor *outputs, size_t count, struct timing timing)
 {
@@ -137,7 +136,8 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
     slot_work_close(slot, work);
 }
 
-/* Takes the first out. The next has the device from now on: until now its time, and that of what waits to fly, was another's. */
+/* Takes the first flight out. From now on the next one has the device, so its time, and that of works that wait to
+   fly, counts from now. */
 static void flight_leave(struct slot *slot, uint64_t now_us)
 {
     pthread_mutex_lock(&slot->lock);

@@ -14,9 +14,9 @@
 struct state {
     struct state *next; /* in its bucket */
     uint64_t client, id;
-    uint64_t first; /* number of the job that began it */
-    uint64_t last;  /* of the newest one that left its state here */
-    uint64_t runs;  /* busy: of the one under way */
+    uint64_t first; /* number of the sequence's first job */
+    uint64_t last;  /* number of the newest job that left its state here */
+    uint64_t runs;  /* busy: number of the running job */
     struct digest model;
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t used_us, idle_us;
@@ -160,7 +160,7 @@ static enum pen_status make(struct states *states, const struct served *served, 
     return PEN_OK;
 }
 
-/* A new beginning under an old name. */
+/* A sequence begins anew under the same name: drops the old state. */
 static void forget(struct states *states, struct state **place)
 {
     if ((*place)->busy)

@@ -1,4 +1,4 @@
-/* task.c - from a header frame and its tensor frames to checked inputs. */
+/* task.c - turns a header frame and its tensor frames into checked inputs. */
 #include "task.h"
 
 #include "deadline.h"
@@ -131,7 +131,7 @@ static enum pen_status parameters_read(struct task *task, const Penstock__JobMet
 
 /* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
 
-/* Of the bytes that are about to run, not of what the envelope says. */
+/* The digest of the bytes that will run; the one in the envelope is not trusted. */
 static enum pen_status digest_make(struct task *task, struct meta_arena *arena, const Penstock__JobMeta *meta,
                                    const struct pen_tensor *tensors, struct pen_error *reterr)
 {
@@ -182,7 +182,7 @@ static enum pen_status model_find(struct task *task, struct catalog *catalog, co
     return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "this worker has no model '%.255s'", meta->model);
 }
 
-/* Last of all checks: from here on a failure ends the sequence. */
+/* The last of all checks, because a failure from here on ends the sequence. */
 static enum pen_status state_take(struct task *task, struct states *states, uint64_t after, struct pen_error *reterr)
 {
     const struct served *served = task->served;
