@@ -1,4 +1,4 @@
-/* deadline.c - the monotonic clock, and budgets to and from absolute local time. */
+/* deadline.c - the monotonic clock, and remaining times to and from absolute local time. */
 #include "deadline.h"
 
 #include <time.h>

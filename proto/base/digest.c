@@ -28,7 +28,7 @@ void digest_free(struct digest_stream *stream)
     free(stream);
 }
 
-/* Below this the choice costs more than it gains. */
+/* Below this, choosing the wide loop costs more than it gains. */
 #define WIDE_BYTES_MIN 2048u
 
 static void xxh3_update(XXH3_state_t *state, const void *data, size_t bytes)

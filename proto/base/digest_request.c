@@ -1,4 +1,5 @@
-/* digest_request.c - the request digest: what makes two jobs the same question. Byte order: proto/PROTOCOL.md, "Digests". */
+/* digest_request.c - the request digest: equal for two jobs that ask the same question. Byte order:
+   proto/PROTOCOL.md, "Digests". */
 #include "digest.h"
 #include "digest_stream.h"
 
@@ -20,8 +21,9 @@ static const char *name_at(struct names names, size_t i)
 }
 
 /*
- * Writes the indices of the list in ascending order of the names' bytes (insertion sort: lists are short). PEN_ERR_INVALID when a name is
- * missing, or stands twice and twins are not allowed.
+ * Writes the indices of the list in ascending order of the names' bytes (insertion sort: lists are short).
+ * PEN_ERR_INVALID when a name is
+ * missing, or occurs twice where each may occur once.
  */
 static enum pen_status order_by_name(struct names names, bool twins_allowed, uint8_t order[LIST_MAX])
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct {
-    const char *name, *numpy, *triton; /* NULL: that vocabulary has no word */
+    const char *name, *numpy, *triton; /* NULL: that vocabulary has no word for it */
     unsigned bits;
 } dtypes[PEN_DTYPE_COUNT] = {
     [PEN_DTYPE_NONE] = {"none", NULL, NULL, 0},

@@ -8,7 +8,7 @@
     case PEN_PRECISION_##constant:                                                                                     \
         return name;
 
-/* No default: the compiler complains of a class without a row. */
+/* There is no default case, so the compiler warns of a class without a row. */
 const char *precision_name(unsigned precision)
 {
     switch ((enum pen_precision)precision) {

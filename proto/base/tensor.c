@@ -38,7 +38,7 @@ static enum pen_status strings_check(const struct pen_tensor *tensor, uint64_t e
 {
     const uint8_t *at = tensor->data;
     size_t left = tensor->bytes;
-    if (elements > left / 4) /* each element needs its prefix: an early end also for huge dims */
+    if (elements > left / 4) /* each element needs a prefix: this ends the loop early even for huge dims */
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "tensor '%s': %" PRIu64
                              " strings need at least 4 bytes each, but the payload has %zu bytes",

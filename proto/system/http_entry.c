@@ -15,14 +15,14 @@
 #include "deadline.h"
 
 #define EVENTS_MAX 64
-#define TICK_MS    250 /* between looks at who has waited too long */
-#define AGAIN_MS   10  /* while somebody waits for room behind the door */
+#define TICK_MS    250 /* how often to look for connections that have waited too long */
+#define AGAIN_MS   10  /* the same while a connection waits for room in the server */
 #define PAUSE_MS   100 /* after an accept that failed */
 
 struct waiter {
-    int fd; /* -1: nobody's place */
+    int fd; /* -1: the place is free */
     bool whole;
-    unsigned fellows; /* of the same address, itself among them */
+    unsigned fellows; /* how many connections have this address, itself included */
     uint64_t came_us, until_us;
     uint8_t key[16]; /* the address, IPv4 as mapped into IPv6 */
     struct sockaddr_storage address;
@@ -33,7 +33,7 @@ struct http_entry {
     struct http_entry_options options;
     int epoll, end_fd;
     pthread_t thread;
-    unsigned later; /* whole, and without room */
+    unsigned later; /* connections with a whole head that found no room */
     char head[HTTP_ENTRY_HEAD_BYTES + 1];
     struct waiter waiters[]; /* [options.waiting_max] */
 };
@@ -51,7 +51,7 @@ static void address_key(const struct sockaddr_storage *address, uint8_t key[16])
     memcpy(key + 12, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
 }
 
-/* Returns how many others there are. */
+/* Returns how many others have the same address. */
 static unsigned fellows_change(struct http_entry *entry, const struct waiter *one, int step)
 {
     unsigned count = 0;
@@ -78,7 +78,7 @@ static void drop(struct http_entry *entry, struct waiter *waiter)
     leave(entry, waiter);
 }
 
-/* What it has sent is read first: a socket that is closed over unread bytes takes the answer with it. */
+/* Reads the bytes that it has sent first: closing a socket with unread bytes would lose the answer. */
 static void refuse(struct http_entry *entry, struct waiter *waiter, const char *status, const char *text)
 {
     char answer[512];
@@ -92,7 +92,7 @@ static void refuse(struct http_entry *entry, struct waiter *waiter, const char *
     drop(entry, waiter);
 }
 
-/* Does a make room rather than b? */
+/* Is a closed before b to make room? */
 static bool goes_first(const struct waiter *a, const struct waiter *b)
 {
     if (a->whole != b->whole)
@@ -142,7 +142,7 @@ static bool is_whole(const char *head, size_t bytes)
     return memmem(head, bytes, "\r\n\r\n", 4) || memmem(head, bytes, "\n\n", 2);
 }
 
-/* events: of epoll. From a whole head on nothing is awaited of the socket any more. */
+/* events: of epoll. Once the head is whole, nothing more is awaited from the socket. */
 static void look(struct http_entry *entry, struct waiter *waiter, uint32_t events)
 {
     ssize_t got = peek(entry, waiter);
@@ -176,7 +176,7 @@ static void welcome(struct http_entry *entry, int fd, const struct sockaddr_stor
     waiter->fellows = 1 + fellows_change(entry, waiter, 1);
 }
 
-/* False: no descriptor, and nobody who could make room for one. */
+/* False: no descriptor is free, and no connection can make room for one. */
 static bool accept_some(struct http_entry *entry)
 {
     for (int i = 0; i < EVENTS_MAX; i++) {
@@ -212,7 +212,8 @@ static void tick(struct http_entry *entry)
 }
 
 /*
- * A place may have changed hands by an event before this one in the same batch: newcomers are let in behind all others. False: the end.
+ * An earlier event of the same batch may have given a place to another connection, so newcomers are accepted after all
+ * other events. False: the end.
  */
 static bool turn(struct http_entry *entry, uint64_t *tick_us)
 {

@@ -6,10 +6,10 @@
 #include "deadline.h"
 
 #define HUGE_PAGE_BYTES (2u * 1024u * 1024u)
-#define HEAD_BYTES      4096u /* in front of the data, which stays aligned to a page */
+#define HEAD_BYTES      4096u /* in front of the data, so that the data stays aligned to a page */
 
 struct large_block {
-    struct large_block *next; /* of those that are kept, the one used last first */
+    struct large_block *next; /* list of kept blocks, the most recently used first */
     size_t bytes;             /* of the mapping */
     uint64_t freed_us;
 };
@@ -21,7 +21,7 @@ static struct {
     unsigned count;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A mapping that begins at a huge page: what is too much at both ends is given back. */
+/* Makes a mapping that begins at a huge page; gives back the excess at both ends. */
 static struct large_block *block_map(size_t bytes)
 {
     size_t wide = bytes + HUGE_PAGE_BYTES;
@@ -33,7 +33,7 @@ static struct large_block *block_map(size_t bytes)
         munmap(memory, front);
     munmap(memory + front + bytes, wide - front - bytes);
     struct large_block *block = (struct large_block *)(void *)(memory + front);
-    madvise(block, bytes, MADV_HUGEPAGE); /* a hint: without it the pages are small */
+    madvise(block, bytes, MADV_HUGEPAGE); /* only a hint: without it the pages are small */
     block->bytes = bytes;
     return block;
 }
@@ -46,7 +46,7 @@ static void block_unlink(struct large_block **at)
     kept.count--;
 }
 
-/* The smallest that holds it and wastes at most a quarter. */
+/* The smallest kept block that is large enough and wastes at most a quarter. */
 static struct large_block *block_reuse(size_t bytes)
 {
     struct large_block **best = NULL, *block = NULL;

@@ -100,7 +100,7 @@ __attribute__((format(printf, 3, 4))) static void line_print(enum log_level leve
     va_end(args);
 }
 
-/* Whatever the level and the rate: it is the last that the process says. */
+/* Written at any level and rate, because it is the last line of the process. */
 static void tell_assertion(const char *file, int line, const char *condition, const char *sentence)
 {
     line_print(LOG_ERROR, "assertion_failed", "at=%s:%d invariant=%s condition=%s", file, line, sentence, condition);

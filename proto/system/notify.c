@@ -1,4 +1,4 @@
-/* notify.c - ten lines of a socket. */
+/* notify.c - sends a datagram to the service manager's socket. */
 #include "notify.h"
 
 #include <stdarg.h>
@@ -24,7 +24,7 @@ void notify_send(const char *format, ...)
     va_end(arguments);
     memcpy(address.sun_path, path, length);
     if (path[0] == '@')
-        address.sun_path[0] = '\0'; /* Linux's abstract names */
+        address.sun_path[0] = '\0'; /* a Linux abstract name begins with a NUL byte */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bytes < 0)
         return;

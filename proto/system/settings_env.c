@@ -1,9 +1,11 @@
 /*
- * settings_env.c - names of environment variables: which one a setting has, what it was called before, and those that were mistyped.
+ * settings_env.c - names of environment variables: which one a setting has, what it was called before, and those that
+ * were mistyped.
  *
- * Most settings are read from PENSTOCK_<NAME>. Where two programs mean different things by one name, all but one have a name of their own
- * (PENSTOCK_WORKER_BROKER), so that one shell can hold the settings of all. An environment that has none of a program's own names was
- * written before there were any: there the old name counts, with a warning.
+ * Most settings are read from PENSTOCK_<NAME>. Where two programs mean different things by one name, all but one have a
+ * name of their own
+ * (PENSTOCK_WORKER_BROKER), so that one shell can hold the settings of all. An environment that has none of a program's
+ * own names was written before they existed: there the old name counts, with a warning.
  */
 #include "settings_internal.h"
 
@@ -14,10 +16,10 @@
 
 extern char **environ;
 
-#define WARNINGS_MAX 5u  /* of one start */
-#define NEAR_EDITS   2u  /* between a mistyped variable and the one that was meant; */
-#define SHORT_BYTES  6u  /* of one with fewer letters behind the prefix, one edit */
-#define SHOWN_BYTES  80u /* of a name that somebody else chose */
+#define WARNINGS_MAX 5u  /* per start */
+#define NEAR_EDITS   2u  /* edits between a mistyped variable and the known one; */
+#define SHORT_BYTES  6u  /* for a name with fewer letters behind the prefix: one edit */
+#define SHOWN_BYTES  80u /* how much of an unknown name is printed */
 #define PREFIX_BYTES (sizeof SETTINGS_ENV_PREFIX - 1)
 
 bool settings_old_never(const char *value)
@@ -55,7 +57,7 @@ const char *setting_env_name(const struct settings_program *program, const char 
     return own ? text : usual_name(setting, text);
 }
 
-/* Whether the environment has one of the program's own names. */
+/* True when the environment has one of the program's own names. */
 static bool has_own(const struct settings_program *program)
 {
     for (const struct setting_variable *v = program->variables; v && v->setting; v++)

@@ -58,7 +58,7 @@ const char *setting_range_words(const struct setting *setting, char *text, size_
     return text;
 }
 
-/* The default with its unit, where the text does not carry one already. */
+/* The default with its unit, unless the text has one already. */
 const char *setting_default(const struct setting *setting, char *text, size_t bytes)
 {
     const char *value = setting->def && *setting->def ? setting->def : NULL;
@@ -93,7 +93,7 @@ static void wrap(FILE *out, const char *text, size_t at, size_t indent)
         at += word;
         text += word;
         first = false;
-        if (*text == '\n') { /* a break in the text stays one */
+        if (*text == '\n') { /* a line break in the text is kept */
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
             first = true;

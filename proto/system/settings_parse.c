@@ -1,4 +1,4 @@
-/* settings_parse.c - texts to fields, with sentences that say what was expected. */
+/* settings_parse.c - parses texts into fields; an error says what was expected. */
 #include "settings_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@ struct suffix {
     int64_t factor;
 };
 
-/* The first row of each size is how we print it. KB, MB ... are decimal; K, M ... are read as binary, as in systemd and Docker. */
+/* The first row of each size is the form that we print. KB, MB ... are decimal; K, M ... are read as binary, as in
+   systemd and Docker. */
 static const struct suffix byte_suffixes[] = {
     {"TiB", INT64_C(1) << 40},
     {"GiB", INT64_C(1) << 30},
@@ -134,7 +135,7 @@ static int scale(int64_t value, int64_t billionths, bool negative, int64_t facto
     return __builtin_add_overflow(whole, negative ? -part : part, ret_scaled) ? -1 : 0;
 }
 
-/* What scaled_parse found. BARE: a time other than 0 that has no unit. */
+/* The outcome of scaled_parse. BARE: a time other than 0 without a unit. */
 enum scaled { SCALED_MISFIT = -1, SCALED_DONE = 0, SCALED_BARE = 1 };
 
 static enum scaled scaled_parse(const struct setting *setting, const char *text, int64_t *ret_value)
@@ -158,7 +159,7 @@ static enum scaled scaled_parse(const struct setting *setting, const char *text,
                                                                                                : SCALED_MISFIT;
 }
 
-/* "3 what? write 3s or 3ms": nobody knows which unit a bare number was meant in. */
+/* "3 what? write 3s or 3ms": a bare number does not say which unit was meant. */
 static enum pen_status refuse_bare(const char *value, const char *where, struct pen_error *reterr)
 {
     int shown = (int)strcspn(value, " ");

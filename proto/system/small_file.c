@@ -14,7 +14,7 @@ static long now_ms(void)
     return (long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A pipe that had no writer yet reads as ended, so it is asked first whether there is something. */
+/* A pipe that never had a writer reads as ended, so poll asks first whether there are bytes. */
 static int await(int fd, long until_ms)
 {
     for (;;) {

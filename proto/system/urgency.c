@@ -17,7 +17,7 @@ struct attributes {
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t runtime_ns; /* of an ordinary thread: its slice */
+    uint64_t runtime_ns; /* for an ordinary thread: its slice */
     uint64_t deadline_ns, period_ns;
 };
 
@@ -30,7 +30,7 @@ void urgency_ask(uint64_t slice_us)
 {
     struct attributes attributes;
     if (attributes_get(&attributes) != 0 || (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH))
-        return; /* somebody has chosen a real-time class for us: better than what we could ask for */
+        return; /* somebody has given us a real-time class, which is better than what we could ask for */
     attributes.size = sizeof attributes;
     attributes.runtime_ns = slice_us * 1000;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
@@ -42,7 +42,7 @@ uint64_t urgency_slice_us(void)
     return attributes_get(&attributes) == 0 ? attributes.runtime_ns / 1000 : 0;
 }
 
-/* A thread's nice value, as Linux has it; 0: the calling one's. */
+/* Lowers a thread's nice value, which Linux has per thread; 0: the calling thread. */
 static bool thread_lower(id_t thread)
 {
     errno = 0;

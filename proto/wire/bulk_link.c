@@ -36,7 +36,7 @@ void *bulk_begin(void *(*begin)(void *unused))
     pthread_t thread;
     sigset_t all, before;
     void *result = NULL;
-    sigfillset(&all); /* signals are for the threads of the program */
+    sigfillset(&all); /* other threads of the program handle the signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, NULL, begin_lowered, &beginning);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -118,7 +118,7 @@ static struct spread spread_of(const struct pen_tensor *t, size_t first, size_t 
     return s;
 }
 
-/* Rounding may lift a sure one above 1. */
+/* Rounding may put a certain class slightly above 1. */
 static bool probabilities(struct spread s)
 {
     return s.low >= 0.0 && s.high <= 1.0 + 1e-5;

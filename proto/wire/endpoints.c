@@ -1,4 +1,4 @@
-/* endpoints.c - splitting, and the resolver. */
+/* endpoints.c - splits the list and asks the resolver. */
 #include "endpoints.h"
 
 #include <netdb.h>
@@ -82,7 +82,7 @@ static bool host_split(const char *text, char host[ENDPOINTS_ONE_BYTES_MAX + 1],
     return host[strspn(host, "0123456789.")] != '\0';
 }
 
-/* False: there is no memory for it. What there is no room for is left out. */
+/* False: no memory. An address for which there is no room is left out. */
 static bool endpoints_take(struct endpoints *endpoints, const char *text)
 {
     return endpoints_add(endpoints, text) || endpoints->count == ENDPOINTS_MAX;
@@ -101,7 +101,7 @@ static bool addresses_take(struct endpoints *to, const struct addrinfo *found, c
     return whole;
 }
 
-/* IPv4 unless the name has nothing else: ZeroMQ's sockets use IPv6 only when told. */
+/* IPv4, unless the name has only IPv6 addresses: ZeroMQ's sockets use IPv6 only when told to. */
 static bool name_resolve(struct endpoints *to, const char *host, const char *port)
 {
     const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};

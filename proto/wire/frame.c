@@ -41,7 +41,7 @@ _Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX, "a byte of the envelope counts th
 _Static_assert(FRAME_TYPE_COUNT == 20 && PRECISION_COUNT == 7,
                "a new type has a row in type_rules, a new precision a name");
 
-/* Each field begins where the one before it ends, and those of several bytes stand where their size divides. */
+/* Each field begins where the one before it ends, at a multiple of its size. */
 _Static_assert(AT_MAJOR == AT_MAGIC + 2 && AT_MINOR == AT_MAJOR + 1 && AT_TYPE == AT_MINOR + 1, "magic and version");
 _Static_assert(AT_HEADER_BYTES == AT_TYPE + 1 && AT_FLAGS == AT_HEADER_BYTES + 1, "type and size");
 _Static_assert(AT_CLIENT == AT_FLAGS + 2 && AT_SEQUENCE == AT_CLIENT + 8, "the job's id");
@@ -61,7 +61,7 @@ _Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX && FRAME_TYPE_COUNT <= UINT8_MAX, 
 static const struct type_rule {
     const char *name;
     uint32_t meta_bytes_max;
-    bool names_job;    /* carries a job id */
+    bool names_job;    /* has a job id */
     bool carries_data; /* may be followed by raw frames */
 } type_rules[FRAME_TYPE_COUNT] = {
     [0] = {"UNKNOWN", 0, false, false},
@@ -218,10 +218,10 @@ static void envelope_load(const uint8_t *bytes, struct envelope *env)
     env->status = env->status_told = bytes[AT_STATUS];
     env->frames = bytes[AT_FRAMES];
     env->meta_bytes = load_u32(bytes + AT_META_BYTES);
-    env->transfer = env->minor > 0 ? load_u32(bytes + AT_TRANSFER) : 0; /* 1.0 says nothing here */
+    env->transfer = env->minor > 0 ? load_u32(bytes + AT_TRANSFER) : 0; /* in version 1.0 these bytes mean nothing */
 }
 
-/* Whether a reader of this build can lay its 80 bytes over the frame at all. */
+/* True when a reader of this build can read the frame's 80 bytes as an envelope at all. */
 static enum pen_status layout_check(const uint8_t *bytes, size_t size, struct pen_error *reterr)
 {
     if (size < AT_TYPE || load_u16(bytes + AT_MAGIC) != FRAME_MAGIC)
@@ -244,7 +244,8 @@ static enum pen_status layout_check(const uint8_t *bytes, size_t size, struct pe
     return PEN_OK;
 }
 
-/* What this build has no number for: a defect from a peer of our version, to be skipped from a newer one. */
+/* A value that this build does not know: from a peer of our version it is an error, from a newer one the message is
+   skipped. */
 static enum pen_status unknown_value(const struct envelope *env, const char *what, unsigned value,
                                      struct pen_error *reterr)
 {
@@ -262,7 +263,7 @@ static enum pen_status fields_check(struct envelope *env, struct pen_error *rete
     const struct type_rule *rule = &type_rules[env->type];
     if (env->precision >= PRECISION_COUNT)
         return unknown_value(env, "precision class", env->precision, reterr);
-    if (env->status >= PEN_STATUS_COUNT) /* a failure all the same, and its job still wants an answer */
+    if (env->status >= PEN_STATUS_COUNT) /* still a failure, and its job needs an answer */
         env->status = PEN_ERR_INTERNAL;
     if (rule->names_job && (env->job.client == 0 || env->job.sequence == 0))
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "%s needs a job id: client and sequence must not be 0",

@@ -1,4 +1,4 @@
-/* job_meta.c - parameters to unambiguous texts, and with them the request digest. */
+/* job_meta.c - turns parameters into unambiguous texts, and computes the request digest with them. */
 #include "job_meta.h"
 
 #include <inttypes.h>

@@ -93,7 +93,8 @@ static enum pen_status whole_check(const char *path, enum key_seal seal, struct 
 
 /* ---- the file ---- */
 
-/* It is read again when it changes, so it is a file that stays; a pipe would also keep the loop until somebody writes to it. */
+/* The file is read again when it changes, so it must be a regular file; a pipe would also block the loop until
+   somebody writes to it. */
 static int file_open(const char *path, size_t *ret_bytes, struct pen_error *reterr)
 {
     struct stat facts = {.st_mode = 0};
@@ -112,7 +113,7 @@ static int file_open(const char *path, size_t *ret_bytes, struct pen_error *rete
     return -1;
 }
 
-/* More than `bytes`, or less: it changes while it is read. */
+/* When there are more or fewer than `bytes`, the file is changing while it is read. */
 static bool read_whole(int fd, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -162,12 +163,12 @@ void key_list_fini(struct key_list *list)
 
 /* ---- writing ---- */
 
-/* Who may read the old one may read the new one. Only root can give it to the old one's owner. */
+/* Users who may read the old file may read the new one. Only root can give it to the old one's owner. */
 static void keep_rights(int fd, const char *path)
 {
     struct stat facts = {.st_mode = 0644};
     if (stat(path, &facts) == 0 && fchown(fd, facts.st_uid, facts.st_gid) != 0)
-        facts.st_mode |= S_IRUSR; /* it is ours now */
+        facts.st_mode |= S_IRUSR; /* we own the new file */
     fchmod(fd, facts.st_mode & 0777);
 }
 

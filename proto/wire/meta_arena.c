@@ -10,7 +10,7 @@
      1024u) /* a reset keeps one block of at most this: no malloc in the steady state, no memory held after a giant */
 
 struct meta_block {
-    struct meta_block *next; /* older */
+    struct meta_block *next; /* the older block */
     size_t size, used;
     alignas(max_align_t) unsigned char bytes[];
 };
@@ -54,7 +54,7 @@ static void *arena_alloc(void *data, size_t size)
 static void arena_free(void *data, void *pointer)
 {
     (void)data;
-    (void)pointer; /* everything goes at the next reset */
+    (void)pointer; /* the next reset frees everything */
 }
 
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes)

@@ -1,11 +1,11 @@
-/* meta_nul.c - NUL bytes in the texts of a packed meta: once unpacked they cannot be told from a text's end. */
+/* meta_nul.c - finds NUL bytes in the texts of a packed meta: after unpacking they look like the end of a text. */
 #include "tensor_codec.h"
 
 #include <string.h>
 
 #include "wire_reader.h"
 
-#define DEPTH_MAX 16u /* of messages in messages: ours have four */
+#define DEPTH_MAX 16u /* depth of nested messages; ours have four */
 
 struct cursor {
     const uint8_t *at, *end;
@@ -66,7 +66,7 @@ static const char *look(const ProtobufCMessageDescriptor *descriptor, const uint
             break;
         }
         default:
-            return NULL; /* no kind of ours: protobuf-c refuses it, too */
+            return NULL; /* a kind that we do not use: protobuf-c refuses it, too */
         }
     }
     return found;

@@ -28,7 +28,8 @@ static enum pen_status name_check(const char *name, size_t index, const char *wh
 }
 
 /*
- * Twins: a 64-bit set of name hashes says "surely new" for nearly all; only a hit compares with what came before (at most 64 names).
+ * Equal names: a 64-bit set of name hashes says "surely new" for nearly all names; only a hit is compared with the
+ * names before it (at most 64).
  */
 static enum pen_status twin_check(const struct pen_tensor *tensors, size_t index, size_t length, uint64_t *seen,
                                   const char *what, struct pen_error *reterr)
@@ -133,7 +134,7 @@ static bool fits_inline(const struct pen_tensor *tensors, size_t count)
     return true;
 }
 
-/* protobuf-c's structs have no const: packing only reads, so the casts below give nothing away. */
+/* protobuf-c's structs have no const, but packing only reads, so the casts below are safe. */
 static void *unconst(const void *pointer)
 {
     void *writable;
