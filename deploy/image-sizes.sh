@@ -45,5 +45,6 @@ done <<'TABLE'
 broker penstock-broker
 worker-cpu penstock-worker
 worker-gpu penstock-worker libvulkan
+gateway penstock-gateway
 cli penstock
 TABLE

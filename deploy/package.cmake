@@ -66,7 +66,7 @@ list(TRANSFORM penstock_pages REPLACE "^.*/" "" OUTPUT_VARIABLE penstock_names)
 list(TRANSFORM penstock_names PREPEND ${CMAKE_CURRENT_BINARY_DIR}/pages/ OUTPUT_VARIABLE penstock_built)
 install(FILES LICENSE ${penstock_built} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT cli)
 install(DIRECTORY deploy/models/digits DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock/models COMPONENT models
-        FILES_MATCHING PATTERN "*.onnx" PATTERN "config.json" PATTERN "README.md" PATTERN "*.png" PATTERN "labels.txt" PATTERN "testset" EXCLUDE)
+        FILES_MATCHING PATTERN "*.onnx" PATTERN "*.json" PATTERN "README.md" PATTERN "*.png" PATTERN "labels.txt" PATTERN "testset" EXCLUDE)
 
 # ---- packages
 set(CPACK_GENERATOR DEB)

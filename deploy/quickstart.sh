@@ -10,7 +10,7 @@ usage() {
     cat <<'TEXT'
 usage: deploy/quickstart.sh [--keep | --stop] [--build DIR] [--no-install]
 
-  --keep        leaves the pool up and prints how to use and to stop it
+  --keep        leaves the pool up, with a gateway for HTTP, and prints how to use and to stop it
   --stop        stops the pool that --keep left
   --build DIR   build folder (default: build)
   --no-install  does not look at packages
@@ -18,7 +18,7 @@ TEXT
 }
 
 readonly samples=deploy/models/digits/samples
-readonly port_clients=5550 port_workers=5551 port_http=8002
+readonly port_clients=5550 port_workers=5551 port_http=8002 port_gateway=8000
 readonly start_timeout_s=30 stop_timeout_s=10
 
 started=$EPOCHREALTIME
@@ -147,7 +147,7 @@ if [ ! -f "$build/CMakeCache.txt" ]; then
     kind="the first build, with $(nproc) processors"
 fi
 build_started=$EPOCHREALTIME
-cmake --build "$build" --parallel "$(nproc)" --target penstock-broker penstock-worker penstock penstock-engine ||
+cmake --build "$build" --parallel "$(nproc)" --target penstock-broker penstock-worker penstock penstock-engine penstock-gateway ||
     die "the build failed (above). After a change of compiler or packages: rm -r $build, and run this again"
 echo "built in $(seconds_since "$build_started") s: $kind"
 
@@ -239,7 +239,19 @@ submit --top 2 --backend xnnpack digits $samples/*.png
 say "6. two of them on the other backend: a cached answer of xnnpack does not serve a job that names reference"
 submit --top 2 --backend reference digits $samples/00_zero.png $samples/01_one.png
 
+start_gateway() {
+    local http=127.0.0.1:$port_gateway
+    if port_is_taken $port_gateway; then
+        http=127.0.0.1:*
+    fi
+    start gateway "$bin/penstock-gateway" --broker "$clients" --http "$http"
+    await gateway listening
+}
+
 if $keep; then
+    start_gateway || { show_log gateway; die "the gateway did not start"; }
+    gateway=$(grep -m1 'evt=listening' "$run_dir/gateway.log" | grep -o ' http=[^ ]*' | cut -d= -f2)
+    cp deploy/models/digits/samples/00_zero.json "$run_dir/zero.json"
     trap '' INT TERM HUP # from here on the pool is not this script's to end
     find_own
     printf '%s\n' "${own[@]}" >"$kept/pids" || die "cannot write $kept/pids"
@@ -249,6 +261,8 @@ if $keep; then
     echo "  $bin/penstock top --broker $clients"
     echo "  $bin/penstock submit --broker $clients digits FILE.png..."
     echo "  deploy/quickstart.sh --stop"
+    echo "Or without any of our programs, over HTTP:"
+    echo "  curl -s http://$gateway/v2/models/digits/infer -d @$run_dir/zero.json"
     exit 0
 fi
 find_own

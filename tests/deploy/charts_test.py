@@ -43,7 +43,7 @@ def options(program):
     return set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", table)) | {"config"}
 
 
-OPTIONS = {name: options(name) for name in ("penstock-broker", "penstock-worker")}
+OPTIONS = {name: options(name) for name in ("penstock-broker", "penstock-worker", "penstock-gateway")}
 
 
 def unknown_options(program, words):
@@ -61,14 +61,14 @@ def needed_packages(program):
 def dockerfile():
     text = (DEPLOY / "docker/Dockerfile").read_text()
     stages = re.findall(r"^FROM \S+ AS (\S+)", text, re.M)
-    check({"build", "broker", "worker-cpu", "worker-gpu"} <= set(stages), f"the Dockerfile has the stages that compose and the chart name: {stages}")
+    check({"build", "broker", "worker-cpu", "worker-gpu", "gateway"} <= set(stages), f"the Dockerfile has the stages that compose and the chart name: {stages}")
     for path in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M):
         check((SOURCE / path).exists(), f"COPY {path} exists")
     for name in re.findall(r"PENSTOCK_([A-Z_]+)=", text):
-        check(any(name.lower().replace("_", "-") in known for known in OPTIONS.values()), f"PENSTOCK_{name} is a setting")
+        check(any(name.lower().replace("_", "-").removeprefix("gateway-") in known for known in OPTIONS.values()), f"PENSTOCK_{name} is a setting")
     check(text.count("USER 65532") >= 3, "nothing runs as root")
     listed = set(subprocess.run([DEPLOY / "install-deps.sh", "--list"], capture_output=True, text=True).stdout.split())
-    for stage, program in (("broker", "penstock-broker"), ("worker-cpu", "penstock-worker"), ("cli", "penstock")):
+    for stage, program in (("broker", "penstock-broker"), ("worker-cpu", "penstock-worker"), ("gateway", "penstock-gateway"), ("cli", "penstock")):
         body = re.search(rf"^FROM base AS {stage}\n(.*?)(?=^FROM|\Z)", text, re.M | re.S).group(1)
         installed = re.search(r"--no-install-recommends (.*?) &&", body).group(1).split()
         if not shutil.which("dpkg-query"):
@@ -92,13 +92,13 @@ def dockerfile():
 def compose():
     file = DEPLOY / "compose/compose.yaml"
     services = yaml.safe_load(file.read_text())["services"]
-    check(set(services) == {"broker", "redis", "worker-cpu", "worker-gpu", "prometheus", "grafana"}, "compose has the whole pool")
+    check(set(services) == {"broker", "gateway", "redis", "worker-cpu", "worker-gpu", "prometheus", "grafana"}, "compose has the whole pool")
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", (DEPLOY / "docker/Dockerfile").read_text(), re.M))
     for name, service in services.items():
         build = service.get("build")
         if build:
             check(build["target"] in stages and (file.parent / build["context"] / build["dockerfile"]).exists(), f"{name} is built from a stage that there is")
-            program = "penstock-broker" if name == "broker" else "penstock-worker"
+            program = f"penstock-{name}" if name in ("broker", "gateway") else "penstock-worker"
             wrong = unknown_options(program, service["command"])
             check(not wrong, f"{name} gets options that there are: {wrong}")
             check(service["cap_drop"] == ["ALL"] and service["read_only"], f"{name} may do nothing beyond its work")

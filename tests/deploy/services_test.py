@@ -167,43 +167,80 @@ def unit_options(folder):
 
 # ---- neighbours
 
+class Nginx:
+    """nginx with one of our examples: TLS on a free port, before the program at `address`."""
+
+    def __init__(self, folder, example, default, address, listen):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=penstock.example", "-keyout", folder / "key", "-out", folder / "crt"],
+                       check=True, capture_output=True)
+        (folder / "users").write_text("operator:{PLAIN}secret\n")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        text = (DEPLOY / "nginx" / example).read_text().replace(default, address).replace(f"listen {listen}", f"listen 127.0.0.1:{self.port}")
+        for name in ("crt", "key", "users"):
+            text = text.replace(f"/etc/nginx/penstock.{name}", str(folder / name))
+        (folder / "site.conf").write_text(text)
+        temp = "".join(f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (folder / "nginx.conf").write_text(f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\nevents {{}}\nhttp {{ access_log off;\n{temp}include {folder}/site.conf; }}\n")
+        done = run("nginx", "-t", "-q", "-c", folder / "nginx.conf", "-e", folder / "error.log")
+        check(done.returncode == 0, f"nginx -t takes {example} {done.stderr}")
+        self.server = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"], stderr=subprocess.DEVNULL)
+
+    def ask(self, path, *more, form="%{http_code}"):
+        return run("curl", "-sk", "-m", "10", "-o", "/dev/null", "-w", form, *more, f"https://127.0.0.1:{self.port}{path}").stdout
+
+    def await_health(self):
+        end = time.monotonic() + 20 * SLOW
+        while self.ask("/v2/health/live") != "200" and time.monotonic() < end:
+            time.sleep(0.1)
+        check(self.ask("/v2/health/live") == "200", "probes pass without a password")
+
+
+def begun(*argv):
+    """The program, and the address of its HTTP pages and for clients, from the line that it prints."""
+    program = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    line = program.stdout.readline().decode()
+    return program, dict(re.findall(r"\b(http|clients)=(\S+)", line))
+
+
+def end_all(*programs):
+    for program in programs:
+        program.send_signal(signal.SIGTERM)
+        program.wait(30)
+
+
 def nginx(folder):
     if not shutil.which("nginx"):
-        return skip("no nginx here (package nginx-light): its example was not tried")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=penstock.example", "-keyout", folder / "key", "-out", folder / "crt"],
-                   check=True, capture_output=True)
-    (folder / "users").write_text("operator:{PLAIN}secret\n")
-    broker = subprocess.Popen([BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "127.0.0.1:*"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    http = re.search(r"http=(\S+)", broker.stdout.readline().decode()).group(1)
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    text = (DEPLOY / "nginx/penstock.conf").read_text().replace("127.0.0.1:8002", http).replace("listen 8443", f"listen 127.0.0.1:{port}")
-    text = text.replace("/etc/nginx/penstock.crt", str(folder / "crt")).replace("/etc/nginx/penstock.key", str(folder / "key")).replace("/etc/nginx/penstock.users", str(folder / "users"))
-    (folder / "site.conf").write_text(text)
-    temp = "".join(f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    (folder / "nginx.conf").write_text(f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\nevents {{}}\nhttp {{ access_log off;\n{temp}include {folder}/site.conf; }}\n")
-    done = run("nginx", "-t", "-q", "-c", folder / "nginx.conf", "-e", folder / "error.log")
-    check(done.returncode == 0, f"nginx -t takes the example {done.stderr}")
-    server = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"], stderr=subprocess.DEVNULL)
-
-    def ask(path, *more):
-        done = run("curl", "-sk", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}", *more, f"https://127.0.0.1:{port}{path}")
-        return done.stdout
+        return skip("no nginx here (package nginx-light): its examples were not tried")
+    broker, told = begun(BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "127.0.0.1:*")
+    proxy = Nginx(folder, "penstock.conf", "127.0.0.1:8002", told["http"], 8443)
     try:
-        end = time.monotonic() + 20 * SLOW
-        while ask("/v2/health/live") != "200" and time.monotonic() < end:
-            time.sleep(0.1)
-        check(ask("/v2/health/live") == "200", "probes pass without a password")
-        check(ask("/") == "401" and ask("/metrics") == "401", "pages do not")
-        check(ask("/", "-u", "operator:secret") == "200", "and do with one, whatever the Host header of the browser says")
-        done = run("curl", "-skN", "-m", "3", "-u", "operator:secret", f"https://127.0.0.1:{port}/events")
+        proxy.await_health()
+        check(proxy.ask("/") == "401" and proxy.ask("/metrics") == "401", "pages do not")
+        check(proxy.ask("/", "-u", "operator:secret") == "200", "and do with one, whatever the Host header of the browser says")
+        done = run("curl", "-skN", "-m", "3", "-u", "operator:secret", f"https://127.0.0.1:{proxy.port}/events")
         check(done.stdout.count("data: ") >= 2, "events come as they happen")
     finally:
-        for program in (server, broker):
-            program.send_signal(signal.SIGTERM)
-            program.wait(30)
+        end_all(proxy.server, broker)
+
+
+def nginx_gateway(folder):
+    if not shutil.which("nginx"):
+        return
+    broker, told = begun(BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "none")
+    gateway, at = begun(BIN / "penstock-gateway", "--broker", told["clients"], "--http", "127.0.0.1:*")
+    proxy = Nginx(folder, "gateway.conf", "127.0.0.1:8000", at["http"], 8444)
+    (folder / "large").write_bytes(bytes(32 << 20))
+    try:
+        proxy.await_health()
+        server = run("curl", "-sk", "-m", "10", f"https://127.0.0.1:{proxy.port}/v2").stdout
+        check('"name":"penstock"' in server.replace(" ", ""), f"the gateway answers through it {server[:200]}")
+        large = proxy.ask("/v2/models/none/infer", "-H", "Inference-Header-Content-Length: 0", "--data-binary", f"@{folder}/large")
+        check(large == "404", f"a body of 32 MiB gets as far as the gateway, which has no such model: {large}")
+        check(proxy.ask("/v2/systemsharedmemory/status") == "403", "shared memory is not for those behind a proxy")
+    finally:
+        end_all(proxy.server, gateway, broker)
 
 
 def redis(folder):
@@ -226,7 +263,7 @@ def redis(folder):
 
 
 def main():
-    for part in (handed_over, lambda _: refused(), units, unit_options, nginx, redis):
+    for part in (handed_over, lambda _: refused(), units, unit_options, nginx, nginx_gateway, redis):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
             part(Path(folder))

@@ -45,7 +45,13 @@ says() {
 }
 
 dashboard_answers() {
-    curl -sf "$(grep -o 'http://127.0.0.1:[0-9]*/' "$log" | tail -n 1)" | grep -qi '<html'
+    curl -sf "$(grep -o 'http://127.0.0.1:[0-9]*/' "$log" | head -n 1)" | grep -qi '<html'
+}
+
+gateway_answers() { # the curl line that it prints, as it stands there
+    local line
+    line=$(grep -o 'curl -s http://.*/infer -d @.*' "$log" | tail -n 1)
+    [ -n "$line" ] && eval "$line" | grep -q ':0:zero"'
 }
 
 takes_at_most() { # SECONDS BEGIN
@@ -65,8 +71,9 @@ check "--keep succeeds" run --keep
 check "--keep leaves the pool up" test -n "$(pool_processes)"
 check "--keep says how to stop" says '--stop'
 check "--keep says where the dashboard is, and it is there" dashboard_answers
+check "--keep says how to ask with curl, and that line answers" gateway_answers
 check "--keep twice leaves one pool" run --keep
-check "one broker, two workers" test "$(pool_processes | wc -l)" = 3
+check "one broker, two workers, one gateway" test "$(pool_processes | wc -l)" = 4
 check "--stop succeeds" run --stop
 check "--stop ends the pool" nothing_runs
 check "--stop twice says there is none" run --stop
