@@ -29,9 +29,8 @@
 
 /*
  * The subscribers of each effect, in the order of their calls; README.md lists them, too. A worker's runs are adopted
- * after the jobs that its clients have sent again
- * are in the queue. The end of a worker is told to its sequences before its jobs go back to the queue, so that those
- * jobs get the right reason.
+ * after the jobs that its clients have sent again are in the queue. The end of a worker is told to its sequences before
+ * its jobs go back to the queue, so that those jobs get the right reason.
  */
 static const effect_row subscribers[EFFECT_COUNT] = {
     [EFFECT_CLIENT_GONE] = {departure_client_gone},

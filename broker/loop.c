@@ -261,9 +261,8 @@ static void trim(struct loop *loop)
 
 /*
  * Sleeps on the sockets' descriptors with ppoll: zmq_poll would look at each socket twice (10 system calls a turn, 5 us
- * of a round trip), and it counts in
- * milliseconds. These descriptors report changes, not states, so the loop must sleep only right after a turn that found
- * nothing.
+ * of a round trip), and it counts in milliseconds. These descriptors report changes, not states, so the loop must sleep
+ * only right after a turn that found nothing.
  */
 static enum pen_status sleep_until_event(struct loop *loop)
 {
@@ -326,7 +325,7 @@ enum pen_status loop_run(struct broker *broker, int signals)
             spin_found(spin);
             spin = &loop.spins[broker->live > 0];
         } else if (spin_on(spin, broker->now_us)) {
-            urgency_make_way(); /* yield: a process that waits for this processor may be the one whose message we wait for */
+            urgency_make_way(); /* yield: the message that we wait for may come from a process that waits for this processor */
         } else {
             broker->stats.busy_waits = loop.spins[0].tried + loop.spins[1].tried;
             status = sleep_until_event(&loop);

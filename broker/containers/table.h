@@ -21,8 +21,7 @@ struct table_node {
 
 /*
  * Open addressing. A search reads the tags (the low halves of the hashes) and touches a record only when its tag
- * matches: among a million records each
- * touch waits for memory.
+ * matches: among a million records each touch waits for memory.
  */
 struct table {
     uint32_t *tags;              /* of the slots; meaningless where a slot is empty */

@@ -46,8 +46,7 @@ bool detached_cancel_fetch(struct broker *broker, struct session *session, const
 
 /*
  * Cancels a waiting detached job by its id; NOT_FOUND: no such job waits. asker: the job must be the asker's (DENIED);
- * NULL: an administrator. *ret_later: the
- * reply to `serial` is sent later, when the outcome is known.
+ * NULL: an administrator. *ret_later: the reply to `serial` is sent later, when the outcome is known.
  */
 enum pen_status detached_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
                                 const struct owner *asker, bool *ret_later, struct pen_error *reterr);

@@ -13,8 +13,7 @@
 
 /*
  * The wall clock at the first call, and from then on that time plus the monotonic clock, so that setting the system's
- * clock changes no lifetime. A later process
- * compares the journal with the wall clock of its own time.
+ * clock changes no lifetime. A later process compares the journal with the wall clock of its own time.
  */
 static uint64_t wall_us(void)
 {

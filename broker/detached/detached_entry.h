@@ -3,8 +3,7 @@
  * of its time.
  *
  * The insides of the detached store (detached.h), shared by its files: detached_run.c runs entries, detached_file.c
- * keeps them in the journal, detached_shared.c in
- * Redis. Threads: owner.
+ * keeps them in the journal, detached_shared.c in Redis. Threads: owner.
  */
 #ifndef DETACHED_ENTRY_H
 #define DETACHED_ENTRY_H

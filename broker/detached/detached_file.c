@@ -228,8 +228,8 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
 
 /*
  * When a record is broken but its header still says where it ends, the records behind it count: a torn tail is only
- * what has no whole record behind it. No other
- * position is tried, because a payload may hold any bytes that a client chose.
+ * what has no whole record behind it. No other position is tried, because a payload may hold any bytes that a client
+ * chose.
  */
 static size_t skip_broken(const uint8_t *bytes, size_t left, size_t at)
 {

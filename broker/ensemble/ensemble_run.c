@@ -330,8 +330,7 @@ const struct job_course ensemble_course = {
 
 /*
  * Begins waiting jobs in steps, a batch at a time. Jobs that have begun still refer to their lane, so the lane exists
- * until one finds no memory: that one waits
- * on, and is tried again at the next beat.
+ * until one finds no memory: that one waits on, and is tried again at the next beat.
  */
 bool ensemble_lane(struct broker *broker, struct effect *effect)
 {

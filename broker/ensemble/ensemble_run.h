@@ -1,13 +1,14 @@
 /*
  * ensemble_run.h - runs an ensemble's job in steps, where no single worker has all of its models: each step is a job of
- * its own, on the worker that suits it. A step is a job in its client's session under an id that the broker makes; it
- * waits, runs, is retried and cancelled like any other. Steps that do not need each other's outputs run at the same
- * time. The broker keeps the steps' outputs until the whole is answered, and shares their frames without copying. When
- * a step fails, the whole ends with an error that names the step. When a worker has all models, the job goes to that
- * worker and this file is not used. Identical jobs join such a run, and its result is cached, under the same digest
- * that a worker with all models would give. The broker computes the request's digest itself, because no worker has seen
- * the whole request, and compares the digests of the models that ran. When the run's own job is cancelled, the first
- * job that joined takes the run over.
+ * its own, on the worker that suits it.
+ *
+ * A step is a job in its client's session under an id that the broker makes; it waits, runs, is retried and cancelled
+ * like any other. Steps that do not need each other's outputs run at the same time. The broker keeps the steps' outputs
+ * until the whole is answered, and shares their frames without copying. When a step fails, the whole ends with an error
+ * that names the step. When a worker has all models, the job goes to that worker and this file is not used.
+ * Identical jobs join such a run, and its result is cached, under the same digest that a worker with all models would
+ * give. The broker computes the request's digest itself, because no worker has seen the whole request, and compares the
+ * digests of the models that ran. When the run's own job is cancelled, the first job that joined takes the run over.
  * Threads: owner.
  */
 #ifndef ENSEMBLE_RUN_H

@@ -29,8 +29,8 @@ static void learn(const struct broker *broker, struct dispatch *dispatch, const 
 
 /*
  * True for a job that the worker sends back because it leaves; the job is not to blame. A job that was cancelled here
- * is done and has left its slot, so CANCELLED
- * for a live job means an earlier run of the same id, from before this broker was restarted.
+ * is done and has left its slot, so CANCELLED for a live job means an earlier run of the same id, from before this
+ * broker was restarted.
  */
 static bool returned(const struct result_group *group)
 {
@@ -76,8 +76,7 @@ static void record_stopped(struct broker *broker, struct dispatch *dispatch, enu
 
 /*
  * Drops the rest of the answer's payload, unless it belongs to another run of the job. The worker may still wait for
- * credit, when the result came from a run that it had
- * given back before; it is told not to.
+ * credit, when the result came from a run that it had given back before; it is told not to.
  */
 static void forget_payload(struct broker *broker, struct worker *worker, struct job_id id)
 {
@@ -125,11 +124,9 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
 
 /*
  * Finds the run that a result belongs to, when a worker has two runs of the same id. OK is taken as the result of the
- * run that a job waits for, if there is one; any other
- * status (above all CANCELLED) as that of a run that nobody waits for. So in any order each run gets one of the
- * results, and the job gets the
- * best. Runs of a sequence end in the order in which they were sent; the next job must not be sent while the worker
- * still has one of them.
+ * run that a job waits for, if there is one; any other status (above all CANCELLED) as that of a run that nobody waits
+ * for. So in any order each run gets one of the results, and the job gets the best. Runs of a sequence end in the order
+ * in which they were sent; the next job must not be sent while the worker still has one of them.
  */
 static bool find_run(const struct broker *broker, const struct worker *worker, const struct envelope *env,
                      struct dispatch **ret_dispatch, uint32_t *ret_slot)

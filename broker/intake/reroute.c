@@ -154,9 +154,8 @@ static void log_moved(const struct model *from, uint64_t moved)
 
 /*
  * The jobs of a lane hardly differ in what forms check: when no job of a batch may go to another form, the rest stays,
- * too. Another version is tried once for each
- * job. The lane exists until the last job of the batch is moved, and may be freed with it; so its effect is posted
- * again before, and goes with the lane.
+ * too. Another version is tried once for each job. The lane exists until the last job of the batch is moved, and may be
+ * freed with it; so its effect is posted again before, and goes with the lane.
  */
 bool reroute_lane(struct broker *broker, struct effect *effect)
 {

@@ -358,8 +358,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
 
 /*
  * Nobody offers the model, or a form that takes the job, but the broker has just started, so the worker may be on its
- * way back. Fresh jobs wait only while no worker
- * at all is connected.
+ * way back. Fresh jobs wait only while no worker at all is connected.
  */
 static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
                      enum pen_status status)

@@ -149,8 +149,8 @@ static void give_up(struct broker *broker, struct transfer_in *in, enum pen_stat
 
 /*
  * The job was accepted, so its result waits for memory: other answers free theirs when they have been sent, and new
- * jobs are refused in the meantime. When jobs
- * that wait for each other hold all memory, one of them must be given up in the end.
+ * jobs are refused in the meantime. When jobs that wait for each other hold all memory, one of them must be given up in
+ * the end.
  */
 static void wait_for_memory(struct broker *broker, struct transfer_in *in)
 {

@@ -43,8 +43,7 @@ struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link 
                                     const struct bulk *run, zmq_msg_t *header);
 /*
  * A client's job with the frames that have come: takes them. link: NULL without memory. BUSY, with a sentence: its
- * session has announced as many jobs as
- * it may, or there is no memory.
+ * session has announced as many jobs as it may, or there is no memory.
  */
 enum pen_status transfer_in_announce(struct broker *broker, struct transfer_link *link, const struct envelope *env,
                                      const struct bulk *run, struct message *message, struct transfer_in **ret_in,

@@ -24,8 +24,8 @@ void answer_job_hit(struct broker *broker, struct job *job, const struct cache_v
 
 /*
  * True when the answer belongs to this job: the run was for its own request, or for a former leader's request with
- * proved equal content. Otherwise the
- * run was for another job, whose request and patience are not this client's business.
+ * proved equal content. Otherwise the run was for another job, whose request and patience are not this client's
+ * business.
  */
 bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint32_t slot,
                    const struct result_group *group);
@@ -34,8 +34,8 @@ bool answer_is_own(const struct job *job, const struct dispatch *dispatch, uint3
 void answer_result(struct broker *broker, struct job *job, struct dispatch *dispatch, struct result_group *group);
 /*
  * All steps of an ensemble's job are done (JOB_STEPS): `whole` is the result as one worker would have sent it. proved:
- * the digests match the key of the job's
- * single flight, so followers get the result and the cache keeps it. Takes the message.
+ * the digests match the key of the job's single flight, so followers get the result and the cache keeps it. Takes the
+ * message.
  */
 void answer_whole(struct broker *broker, struct job *job, struct shared_message *whole, bool proved);
 /* The job will end with an error that concerns only this job: its followers run by themselves. */

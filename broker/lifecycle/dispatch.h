@@ -20,8 +20,8 @@ void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
 
 /*
  * Takes a live job out of its lane, dispatch or single flight. A leader's first follower takes its place; when no job
- * needs the worker's run any more, the
- * worker gets a CANCEL. The job stays in its session and has no state until it is answered.
+ * needs the worker's run any more, the worker gets a CANCEL. The job stays in its session and has no state until it is
+ * answered.
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 

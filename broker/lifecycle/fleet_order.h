@@ -2,8 +2,7 @@
  * fleet_order.h - `penstock model load|unload`: the broker sends the order to the workers and collects their answers.
  *
  * The order goes to every worker that takes orders; the client's CONTROL_REPLY is sent when all of them have answered,
- * are gone, or
- * FLEET_ORDER_WAIT_US has passed.
+ * are gone, or FLEET_ORDER_WAIT_US has passed.
  * Threads: owner.
  */
 #ifndef FLEET_ORDER_H

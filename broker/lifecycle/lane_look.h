@@ -19,8 +19,7 @@ void lanes_look(struct broker *broker);
 bool lanes_fleet_changed(struct broker *broker, struct effect *effect);
 /*
  * EFFECT_LANE_LOOK, the last subscriber: jobs that no worker can run wait for --worker-wait, because a worker may come
- * back. Then they are answered with an
- * error; at once where no worker is on its way.
+ * back. Then they are answered with an error; at once where no worker is on its way.
  */
 bool lane_unserved(struct broker *broker, struct effect *effect);
 

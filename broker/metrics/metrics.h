@@ -139,8 +139,7 @@ void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason 
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
 /*
  * A job has ended: counts it and keeps its trace among the recent, the slow and the failed, and with `keep` also in the
- * ring. series: NULL when no
- * worker had the job. Takes over the trace's reference to its layers.
+ * ring. series: NULL when no worker had the job. Takes over the trace's reference to its layers.
  */
 void metrics_end(struct metrics *metrics, struct model_tally *model, struct series_tally *series,
                  const struct job_trace *trace, bool keep);
@@ -150,8 +149,7 @@ void metrics_beat(struct metrics *metrics, uint64_t now_us);
 
 /*
  * How many workers would serve this demand: `busy` slots at work, `backlog_us` of slot time waiting, `slots` slots per
- * worker. The aim: slots are busy for at
- * most 70 % of the time, and the backlog is done within 10 s.
+ * worker. The aim: slots are busy for at most 70 % of the time, and the backlog is done within 10 s.
  */
 uint32_t demand_workers(double busy, uint64_t backlog_us, double slots);
 

@@ -39,9 +39,8 @@ bool link_full(const struct link *link, uint64_t cap_bytes);
 
 /*
  * After a hint: PINGs at 0, 0.1, 0.3, 0.6, 1.5, 4, 13, 40, 121, 400 and 1200 ms. The first PING alone missed 3 of 5
- * killed peers: libzmq reports the end of
- * a connection before it has closed it, and on a busy machine its thread may be delayed in between (in one of 200 kills
- * for more than 121 ms).
+ * killed peers: libzmq reports the end of a connection before it has closed it, and on a busy machine its thread may be
+ * delayed in between (in one of 200 kills for more than 121 ms).
  */
 void link_probe(struct link *link, uint64_t now_us);
 bool link_probing(const struct link *link);

@@ -1,8 +1,10 @@
 /*
- * loss.h - how a worker was lost: killed, frozen, or cut off. A killed process closes its connection. For a silent
- * process the broker asks the kernel: while its host still acknowledges our data, the process is frozen (SIGSTOP, a
- * debugger, swapping); when the host acknowledges nothing, the network or the host is gone. A slow worker is not lost:
- * it sends heartbeats, and they say how long its oldest run has lasted.
+ * loss.h - how a worker was lost: killed, frozen, or cut off.
+ *
+ * A killed process closes its connection. For a silent process the broker asks the kernel: while its host still
+ * acknowledges our data, the process is frozen (SIGSTOP, a debugger, swapping); when the host acknowledges nothing, the
+ * network or the host is gone. A slow worker is not lost: it sends heartbeats, and they say how long its oldest run has
+ * lasted.
  * Threads: owner.
  */
 #ifndef LOSS_H

@@ -159,8 +159,8 @@ static enum pen_status bind_error(const char *endpoint, struct pen_error *reterr
 
 /*
  * ROUTER numbers its peers upwards from rand(3), which begins with the same number in every process, and libzmq 4.3.4
- * ends the program when a peer has set the next
- * number as its own identity. With a seed of our own no peer can guess the numbers.
+ * ends the program when a peer has set the next number as its own identity. With a seed of our own no peer can guess
+ * the numbers.
  */
 static void unguessable_ids(void)
 {

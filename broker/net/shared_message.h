@@ -50,8 +50,8 @@ enum pen_status shared_message_piece(const struct shared_message *shared, size_t
 
 /*
  * Writes the header into frame 0 of a message that has all other frames: the envelope, `bytes` of meta as they came,
- * and the patch (NULL: none), as far as all
- * of it fits into FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY leaves the message unchanged.
+ * and the patch (NULL: none), as far as all of it fits into FRAME_META_BYTES_MAX. Sets env->meta_bytes. NO_MEMORY
+ * leaves the message unchanged.
  */
 enum pen_status shared_message_set_header(struct shared_message *shared, struct envelope *env, const void *meta,
                                           size_t bytes, const struct patch *patch);

@@ -19,8 +19,7 @@ void historian_free(struct historian *historian); /* NULL is fine */
 
 /*
  * Writes history_json of the pool (name NULL) or of a model, up to the last snapshot. historian NULL: no history is
- * kept. False: the model is unknown, or
- * there is no memory.
+ * kept. False: the model is unknown, or there is no memory.
  */
 bool historian_tell(struct historian *historian, const char *name, uint64_t version, struct writer *writer);
 

@@ -2,8 +2,8 @@
  * history.h - the last hour in steps of five seconds, so that a page can draw it as soon as it is opened.
  *
  * One track for the whole pool, and one per model for at most HISTORY_MODELS_MAX of them: each is a ring of
- * HISTORY_STEPS points of 64 bytes, 45 KiB; with
- * all tracks 3.1 MiB. Points are placed by the broker's own clock, so setting the system's clock moves none of them.
+ * HISTORY_STEPS points of 64 bytes, 45 KiB; with all tracks 3.1 MiB. Points are placed by the broker's own clock, so
+ * setting the system's clock moves none of them.
  * Threads: one-at-a-time (historian.h has the lock). Pure: snapshots are parameters.
  */
 #ifndef HISTORY_H
@@ -38,8 +38,7 @@ void history_add(struct history *history, const struct snapshot *snapshot);
 
 /*
  * Copies the points of the last hour before now_us, oldest first, into `points` of HISTORY_STEPS. name NULL: of the
- * pool. False: the model is unknown;
- * *ret_count is then 0.
+ * pool. False: the model is unknown; *ret_count is then 0.
  */
 bool history_points(const struct history *history, const char *name, uint64_t version, uint64_t now_us,
                     struct history_point *points, size_t *ret_count);

@@ -3,8 +3,8 @@
  * is answered.
  *
  * libmicrohttpd 0.9 takes HTTP/1.1 without Host, the first of two Host headers, the first of two Content-Lengths, and a
- * Content-Length beside
- * Transfer-Encoding. A proxy in front may take the other one, so such a request gets an error and no page.
+ * Content-Length beside Transfer-Encoding. A proxy in front may take the other one, so such a request gets an error and
+ * no page.
  * Threads: any.
  */
 #ifndef HTTP_CHECK_H

@@ -6,8 +6,7 @@
  * few connections for ever. A thread shuts such connections down; libmicrohttpd then sees them as closed by their
  * peers.
  * Threads: patience_new, patience_free: owner; patience_notify, patience_answers, patience_asks: those of
- * libmicrohttpd; patience_count,
- * patience_make_room: any.
+ * libmicrohttpd; patience_count, patience_make_room: any.
  */
 #ifndef HTTP_PATIENCE_H
 #define HTTP_PATIENCE_H

@@ -23,8 +23,7 @@ int post_descriptor(const struct post *post);   /* readable when a thread wants 
 
 /*
  * Gives a snapshot that is not older than age_us, for post_release. PEN_ERR_TIMEOUT: the loop did not answer in time;
- * PEN_ERR_CANCELLED: after
- * post_close.
+ * PEN_ERR_CANCELLED: after post_close.
  */
 enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us, struct snapshot **ret_snapshot);
 void post_release(struct post *post, struct snapshot *snapshot);

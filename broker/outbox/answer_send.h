@@ -9,8 +9,7 @@
 
 /*
  * Sends a reply, or announces its payload. cap_bytes: how many unread bytes the client may have. False: not sent,
- * because the client has gone or has that
- * much unread. The message stays the caller's.
+ * because the client has gone or has that much unread. The message stays the caller's.
  */
 bool answer_send_within(struct broker *broker, struct session *session, struct shared_message *shared,
                         uint64_t cap_bytes);

@@ -19,8 +19,7 @@ struct shared_message *reply_error(struct job_id id, enum pen_status status, con
 struct shared_message *reply_raws(struct result_group *group);
 /*
  * A worker's result under the id and with the times of `job`; the worker may have run it for another job. `raws` has
- * the raw frames. dispatch: the run; NULL for
- * an ensemble whose steps ran as jobs of their own.
+ * the raw frames. dispatch: the run; NULL for an ensemble whose steps ran as jobs of their own.
  */
 struct shared_message *reply_result(struct broker *broker, const struct job *job, const struct dispatch *dispatch,
                                     const struct result_group *group, const struct shared_message *raws);

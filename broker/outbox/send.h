@@ -24,8 +24,7 @@ void broker_mark_client(struct broker *broker, struct session *session);
 
 /*
  * A message to the worker could not be sent: its connection has ended. The worker is given up when all that it sent
- * before has been read, such as answers or
- * its GOODBYE; at once when nothing can wait to be read.
+ * before has been read, such as answers or its GOODBYE; at once when nothing can wait to be read.
  */
 void broker_worker_ended(struct broker *broker, struct worker *worker);
 

@@ -1,8 +1,9 @@
 /*
- * batch.h - decides when a batch closes, with how many rows, and why; as late as deadlines and idle slots allow. A job
- * brings as many rows as its first dimension says. The size follows from what was measured on the worker: the size with
- * the most rows per second; no more than one job where batches do not pay there. Pure: facts in, a decision out.
- * Threads: any.
+ * batch.h - decides when a batch closes, with how many rows, and why; as late as deadlines and idle slots allow.
+ *
+ * A job brings as many rows as its first dimension says. The size follows from what was measured on the worker: the
+ * size with the most rows per second; no more than one job where batches do not pay there. Pure: facts in, a decision
+ * out. Threads: any.
  */
 #ifndef BATCH_H
 #define BATCH_H
@@ -47,8 +48,7 @@ bool batch_may_explore(const struct batch_rules *rules, const struct batch_facts
 
 /*
  * Was it worth while that `jobs` jobs waited up to waited_us each? Without waiting, all but the first job would have
- * waited for the first one's run. If that
- * is less than they have waited together, the answer is no.
+ * waited for the first one's run. If that is less than they have waited together, the answer is no.
  */
 bool batch_wait_paid(const struct latency_model *latency, uint32_t jobs, uint64_t waited_us);
 

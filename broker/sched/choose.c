@@ -122,8 +122,7 @@ static uint64_t first_credit_us(const struct match_candidate *candidates, size_t
 
 /*
  * Keeps less urgent jobs from filling up the worker that this lane waits for. Otherwise short jobs, for which there is
- * nearly always some credit, would keep a long job
- * out for ever.
+ * nearly always some credit, would keep a long job out for ever.
  */
 static void reserve(const struct broker *broker, struct offer *const *offers, const struct match_candidate *candidates,
                     size_t count)
@@ -160,8 +159,7 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
 
 /*
  * Any idle worker will do; better is one that no other broker uses, then one that can run a job alone when asked. While
- * all are busy, the least busy one is
- * kept free of other work.
+ * all are busy, the least busy one is kept free of other work.
  */
 static int choose_isolated(const struct broker *broker, struct offer *const *offers,
                            const struct match_candidate *candidates, size_t count)

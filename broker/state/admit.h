@@ -45,7 +45,7 @@ struct admission {
     bool shared; /* the job may be answered from the cache, joined with an identical job, and stored; key is filled */
     struct cache_key key;
     uint64_t
-        late_us; /* when refused, a time from now: for its deadline, when it would be done; for a quota, when there is room */
+        late_us; /* when refused, from now: for its deadline, when it would be done; for a quota, when there is room */
 };
 
 /* The sentence for a job whose model nobody will serve again. */

@@ -1,7 +1,9 @@
 /*
  * cost.h - what a client pays for a run (fair_queue.h): the forecast when the run begins, corrected to the measured
- * time when it is over. Each run is settled once, even if its job has ended. The client that began a run pays for it,
- * also when a follower has taken it over. Hedges are free, because the broker starts them.
+ * time when it is over.
+ *
+ * Each run is settled once, even if its job has ended. The client that began a run pays for it, also when a follower
+ * has taken it over. Hedges are free, because the broker starts them.
  * Threads: owner.
  */
 #ifndef COST_H
@@ -13,12 +15,10 @@
 
 /*
  * The slot is answered: charges its rows' part of the batch's time (compute_us of the whole batch). The time is
- * converted to that of the worker where the model is
- * quickest, so that the client pays for its work and not for the worker it was given. A job that did not run costs
- * nothing. A stray measurement (the machine
- * stood still) is not the client's fault: it counts as at most COST_STRAY times the forecast, because a client that was
- * charged too much waits long. Several
- * strays in a row change the forecast (latency.h).
+ * converted to that of the worker where the model is quickest, so that the client pays for its work and not for the
+ * worker it was given. A job that did not run costs nothing. A stray measurement (the machine stood still) is not the
+ * client's fault: it counts as at most COST_STRAY times the forecast, because a client that was charged too much waits
+ * long. Several strays in a row change the forecast (latency.h).
  */
 void cost_settle(struct broker *broker, struct dispatch *dispatch, uint32_t slot, enum pen_status status,
                  uint64_t compute_us);

@@ -1,8 +1,9 @@
 /*
  * course.h - two tables of functions for what differs between kinds of jobs: how a job runs (its course, chosen by its
  * model) and who is told its end (its owner). lifecycle/ moves jobs through their states and calls these tables where
- * kinds differ; it names no kind. A new kind is one file with one table. broker_init names a new course; the code that
- * makes the job names a new owner.
+ * kinds differ; it names no kind.
+ *
+ * A new kind is one file with one table. broker_init names a new course; the code that makes the job names a new owner.
  * Threads: owner.
  */
 #ifndef COURSE_H
@@ -68,8 +69,7 @@ struct job_owner {
     void (*result)(struct broker *broker, struct job *job, struct result_group *group);
     /*
      * The job has ended; called once per job. Takes the reply (NULL: there was no memory for it). Calls answer_retire,
-     * takes the job out of its session, and frees it
-     * unless the session keeps the reply.
+     * takes the job out of its session, and frees it unless the session keeps the reply.
      */
     void (*ended)(struct broker *broker, struct job *job, struct shared_message *reply, enum pen_status status,
                   const struct ending *ending);

@@ -7,11 +7,10 @@
  * is posted twice before it runs, runs once. The subscribers of a kind are called in the order of its row.
  *
  * An event is: effects_begin, the handler, effects_drain. No handler runs inside another one or inside an effect, and
- * nothing is posted outside of them.
- * Why a drain ends: subscribers post effects only about existing records, each with less left to do than before. A
- * subscriber with much to do does a part of it and posts its effect again (effect_post_again). One turn of the loop
- * runs EFFECTS_AGAIN of these; the rest wait for the next turn, so that a flood of jobs does not keep the loop from its
- * sockets.
+ * nothing is posted outside of them. Why a drain ends: subscribers post effects only about existing records, each with
+ * less left to do than before. A subscriber with much to do does a part of it and posts its effect again
+ * (effect_post_again). One turn of the loop runs EFFECTS_AGAIN of these; the rest wait for the next turn, so that a
+ * flood of jobs does not keep the loop from its sockets.
  * Threads: owner.
  */
 #ifndef EFFECT_H
@@ -48,8 +47,8 @@ struct broker;
 
 /*
  * A subscriber: a function of a room above, set when the broker begins. True: the next subscriber of the row is called,
- * too. False: no other one is called, because
- * the record may be freed, or because this one has begun all that there was to do.
+ * too. False: no other one is called, because the record may be freed, or because this one has begun all that there was
+ * to do.
  */
 typedef bool (*effect_subscriber)(struct broker *broker, struct effect *effect);
 typedef effect_subscriber effect_row[EFFECT_SUBSCRIBERS_MAX]; /* called in this order, up to a NULL or the end */

@@ -47,8 +47,7 @@ struct ensemble_plan {
 
 /*
  * Copies and checks the steps of an offer: INVALID, TOO_LARGE with a sentence. Each step must take inputs of the whole
- * or outputs of an earlier step.
- * The plan has one reference.
+ * or outputs of an earlier step. The plan has one reference.
  */
 enum pen_status ensemble_plan_new(const Penstock__ModelOffer *offer, struct ensemble_plan **ret_plan,
                                   struct pen_error *reterr);
@@ -59,8 +58,7 @@ bool ensemble_plan_output(const struct ensemble_plan *plan, uint32_t tensor); /*
 
 /*
  * The digest of the whole, from the digests of its steps' models in their order. A worker that has all models computes
- * the same bytes, so both share
- * results. False without memory.
+ * the same bytes, so both share results. False without memory.
  */
 bool ensemble_plan_digest(const struct ensemble_plan *plan, const struct digest *steps, struct digest *ret_digest);
 bool ensemble_plan_cacheable(const struct ensemble_plan *plan); /* its own response_cache setting allows caching */

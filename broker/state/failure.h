@@ -1,7 +1,9 @@
 /*
  * failure.h - models that a worker has on disk but does not serve in their present form, each with the worker's
- * sentence. A worker's last list counts until the worker leaves. Texts are borrowed from its hello or update; they were
- * cut and cleaned there.
+ * sentence.
+ *
+ * A worker's last list counts until the worker leaves. Texts are borrowed from its hello or update; they were cut and
+ * cleaned there.
  * Threads: owner.
  */
 #ifndef FAILURE_H
@@ -19,8 +21,8 @@ void failures_take(struct worker *worker, Penstock__ModelFailure **list, size_t 
 
 /*
  * Why nobody serves the model: the failure with that name, and with that version unless it is 0, of the worker that
- * came first. A failure of a model that is still
- * served in an older form is taken only when there is no other. NULL = no worker has it.
+ * came first. A failure of a model that is still served in an older form is taken only when there is no other. NULL =
+ * no worker has it.
  */
 const Penstock__ModelFailure *failure_find(const struct fleet *fleet, const char *name, uint64_t version,
                                            const struct worker **ret_worker);

@@ -8,7 +8,7 @@
 #include "queue.h"
 
 #define UNITS_PER_US                                                                                                   \
-    1024u /* per microsecond at weight 1, so that weights up to 1000 keep their proportion even for a cost of one microsecond */
+    1024u /* per microsecond at weight 1: weights up to 1000 keep their proportion even for a cost of one microsecond */
 
 enum pen_status fair_queue_init(struct fair_queue *fair_queue)
 {

@@ -81,9 +81,8 @@ void fair_queue_charge(struct fair_queue *fair_queue, struct fair_share *share, 
                        struct cost *ret_cost);
 /*
  * The run is over and took this long: replaces the charge by that; 0 = it did not run. When the charge was too high,
- * the share gets the rest back, but
- * never so much that it would be more than FAIR_BURST_US behind its level. Does nothing when the charge is settled
- * already.
+ * the share gets the rest back, but never so much that it would be more than FAIR_BURST_US behind its level. Does
+ * nothing when the charge is settled already.
  */
 void fair_queue_settle(struct fair_queue *fair_queue, struct cost *cost, double cost_us);
 /* True when the share may be served before `first`, which is ahead of it: it would then lead by at most two jobs of

@@ -147,8 +147,7 @@ void fleet_leave(struct fleet *fleet, struct worker *worker, uint64_t now_us);
 bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us);
 /*
  * A worker that honours FRAME_FLAG_ALONE tells which job it runs alone now ({0} = none), and whether it does so for
- * another broker. True: it takes work
- * again.
+ * another broker. True: it takes work again.
  */
 bool worker_alone(struct worker *worker, struct job_id alone, bool paused);
 /* True when a job with this demand may go to the offer's worker: the worker takes work and meets the demand. demand
@@ -162,8 +161,7 @@ bool worker_has_others(const struct worker *worker);
 size_t worker_bytes_max(const struct worker *worker);
 /*
  * Whether the worker may get a dispatch now. grows: the batch is one that more jobs may join until the slot needs it.
- * *ret_when_us: without credit, when time alone
- * should bring some; UINT64_MAX = only an answer of the worker will.
+ * *ret_when_us: without credit, when time alone should bring some; UINT64_MAX = only an answer of the worker will.
  */
 bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
                    uint64_t *ret_when_us);
@@ -187,8 +185,8 @@ enum held {
 };
 /*
  * Finds the unanswered slot by the id that the worker knows; false = the worker does not hold that job. A job that was
- * cancelled and sent again may run
- * twice on one worker, and nobody waits for the first run. `held` says which run is preferred when there are several.
+ * cancelled and sent again may run twice on one worker, and nobody waits for the first run. `held` says which run is
+ * preferred when there are several.
  */
 bool worker_holds(const struct worker *worker, struct job_id id, enum held meant, struct dispatch **ret_dispatch,
                   uint32_t *ret_slot);

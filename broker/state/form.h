@@ -1,7 +1,6 @@
 /*
  * form.h - the forms in which a model's workers offer it: inputs, outputs and batch size. Usually one; two while a
- * model is replaced under its
- * version, worker by worker.
+ * model is replaced under its version, worker by worker.
  *
  * A job is judged against all offered forms and goes only to workers whose form takes it. A form that lost its last
  * worker is remembered for a while, because that worker may come back. A set says which forms take a job: bit n is form
@@ -69,8 +68,8 @@ struct form_question {
 
 /*
  * The forms that take the job: offered forms, else forms that are waited for; all with the same number of rows. The
- * job's shape is the same in all of them; jobs of
- * equal shape may share a batch. When no form takes it: the error of the newest form.
+ * job's shape is the same in all of them; jobs of equal shape may share a batch. When no form takes it: the error of
+ * the newest form.
  */
 enum pen_status forms_check(const struct forms *forms, const struct form_question *question, form_set *ret_set,
                             uint32_t *ret_rows, uint64_t *ret_shape, struct pen_error *reterr);

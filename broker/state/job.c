@@ -63,8 +63,7 @@ void jobs_fini(struct jobs *jobs)
 
 /*
  * A client's sequence numbers come and go in order, so runs of 16 share a cache line of the table's tags and a job is
- * found without waiting for memory. The seed keeps
- * secret where a run lies.
+ * found without waiting for memory. The seed keeps secret where a run lies.
  */
 static uint64_t hash_of(const struct jobs *jobs, struct job_id id)
 {

@@ -88,8 +88,8 @@ size_t label_choices(const struct labels *labels, const struct models *models, c
 uint64_t label_version(const struct labels *labels, const struct models *models, const char *model, const char *label);
 /*
  * The version for a job that names none: a version whose label has a share, when the job belongs to that share; else
- * "stable"; else the highest. NULL = unknown. sticky: the
- * digest of a job that may share its answer; NULL = it may not. Shares beyond 100 % in all get nothing.
+ * "stable"; else the highest. NULL = unknown. sticky: the digest of a job that may share its answer; NULL = it may not.
+ * Shares beyond 100 % in all get nothing.
  */
 struct model *label_choose(const struct labels *labels, const struct models *models, const char *model,
                            const struct digest *sticky);

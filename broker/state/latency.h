@@ -1,13 +1,15 @@
 /*
  * latency.h - how long one worker takes for a batch of one model, by its rows: the warm-up time at first, then a
- * running mean per size. Each size that was warmed up or has run is a point, up to LATENCY_POINTS. Between two points
- * the time is interpolated linearly; beyond the last one it grows in proportion. Execution times of one model on one
- * device hardly vary (Clockwork), so a mean with weight 1/8 for the newest is a good forecast. A stray is a time of
- * more than four times the mean (or the warm-up time), or of less than a quarter. It counts as twice or half of the
- * mean; the third stray in a row is taken as a change and replaces the mean. A point that is not measured again fades,
- * so that a size that was slow for a while is tried again: every LATENCY_FADE_US it loses half of what it is above the
- * warm-up time, or, without one, above the line between its neighbours. A point with neither is forgotten after
- * LATENCY_FADES of these steps.
+ * running mean per size.
+ *
+ * Each size that was warmed up or has run is a point, up to LATENCY_POINTS. Between two points the time is interpolated
+ * linearly; beyond the last one it grows in proportion. Execution times of one model on one device hardly vary
+ * (Clockwork), so a mean with weight 1/8 for the newest is a good forecast. A stray is a time of more than four times
+ * the mean (or the warm-up time), or of less than a quarter. It counts as twice or half of the mean; the third stray in
+ * a row is taken as a change and replaces the mean. A point that is not measured again fades, so that a size that was
+ * slow for a while is tried again: every LATENCY_FADE_US it loses half of what it is above the warm-up time, or,
+ * without one, above the line between its neighbours. A point with neither is forgotten after LATENCY_FADES of these
+ * steps.
  *
  * Which size gives the most rows per second follows from the points. A size that does not look best is tried again now
  * and then (latency_explore), for at most 1 / LATENCY_EXPLORE of the time, because it may have been measured in a bad
@@ -59,10 +61,8 @@ uint64_t latency_expect_us(const struct latency_model *latency, uint32_t rows);
 
 /*
  * The best number of rows for a batch, at most `most`: 1 when no size makes a row cheaper, else the largest size at
- * which a row costs about the least.
- * Only warmed-up sizes and `most` are compared, because another size may have run once by chance. A size beyond all
- * points has not been tried
- * yet and counts as better than all of them.
+ * which a row costs about the least. Only warmed-up sizes and `most` are compared, because another size may have run
+ * once by chance. A size beyond all points has not been tried yet and counts as better than all of them.
  */
 uint32_t latency_best(const struct latency_model *latency, uint32_t most);
 /* The same for `most` of all sizes that the worker takes, kept from the last computation: for frequent calls. */

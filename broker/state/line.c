@@ -47,8 +47,7 @@ struct job *line_ranked(const struct line *line, uint64_t rank)
 
 /*
  * The job that will be first soon has not been touched since it came. In a long line its memory is not in the
- * processor's cache, and each wait for it costs more than all
- * other work on a job.
+ * processor's cache, and each wait for it costs more than all other work on a job.
  */
 static void fetch_ahead(const struct line *line)
 {

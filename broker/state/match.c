@@ -82,8 +82,7 @@ int match_best(const struct match_candidate *candidates, size_t count)
 
 /*
  * May a slow idle worker take the batch that a fast busy one would take? Yes when it is done before the fast one would
- * have finished this batch and the queue
- * behind it, unless this batch would miss its deadline.
+ * have finished this batch and the queue behind it, unless this batch would miss its deadline.
  */
 int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us)
 {

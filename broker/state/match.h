@@ -51,18 +51,16 @@ int match_best(const struct match_candidate *candidates, size_t count);
 
 /*
  * Call it when the head waits because a busy worker will be done with it earlier. One of the `queued` jobs behind it
- * may be better off on a slower worker that has
- * credit: the first job that all quicker, busy workers would finish later than that worker. Returns that worker, and in
- * *ret_rank how many jobs
- * are ahead of that job; MATCH_WAIT: no such worker or job. Neither that job nor the jobs that it passes are done later
- * because of this.
+ * may be better off on a slower worker that has credit: the first job that all quicker, busy workers would finish later
+ * than that worker. Returns that worker, and in *ret_rank how many jobs are ahead of that job; MATCH_WAIT: no such
+ * worker or job. Neither that job nor the jobs that it passes are done later because of this.
  */
 int match_aside(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t *ret_rank);
 
 /*
  * queued: jobs that stay behind in the same queue; deadline_us: time left of the most urgent one, UINT64_MAX = none.
- * Returns the candidate that is
- * expected to be done first, or MATCH_WAIT: none has credit, or one without credit would be done earlier.
+ * Returns the candidate that is expected to be done first, or MATCH_WAIT: none has credit, or one without credit would
+ * be done earlier.
  */
 int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us);
 

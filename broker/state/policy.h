@@ -1,7 +1,9 @@
 /*
  * policy.h - time-outs and limits for a model's waiting jobs: default_queue_policy of config.json, and
- * priority_queue_policy for levels that have their own. A level's own policy replaces the default as a whole: a field
- * that it leaves out is unset. The priority with which a job was admitted decides which policy it has.
+ * priority_queue_policy for levels that have their own.
+ *
+ * A level's own policy replaces the default as a whole: a field that it leaves out is unset. The priority with which a
+ * job was admitted decides which policy it has.
  * Threads: owner.
  */
 #ifndef POLICY_H

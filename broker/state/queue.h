@@ -88,15 +88,14 @@ enum pen_status lane_push(struct lane *lane, struct job *job); /* NO_MEMORY: the
 struct job *lane_head(const struct lane *lane);                /* the job whose turn it is; NULL if empty */
 /*
  * A job that would leave the lane behind `rank` or more others when clients take turns, and whose client may pass the
- * others by a job of that cost (fair_share_near).
- * NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs from lost workers go first.
+ * others by a job of that cost (fair_share_near). NULL: there is none among the first HEAP_FIRST_MAX clients, or jobs
+ * from lost workers go first.
  */
 struct job *lane_ranked(const struct lane *lane, uint64_t rank, uint64_t cost_us);
 /*
  * Looks at the head and at the next jobs of the other clients (at most LANE_LOOK): the earliest deadline, UINT64_MAX =
- * none has one, and the arrival of the job that
- * has waited longest. Fairness and priority decide which job goes first, so that job need not have the earliest
- * deadline.
+ * none has one, and the arrival of the job that has waited longest. Fairness and priority decide which job goes first,
+ * so that job need not have the earliest deadline.
  */
 void lane_urgency(const struct lane *lane, uint64_t *ret_deadline_us, uint64_t *ret_oldest_us);
 void lane_remove(struct lane *lane, struct job *job); /* does nothing when it is not in the lane */

@@ -1,10 +1,12 @@
 /*
  * ready.h - chooses which offers of a model are weighed when a job needs a worker: a few that are likely to be done
- * first, for any number of workers. Offers with the same backend, precision and batch size form a class: their workers
- * are alike, so a few of them are enough. In a class the idle workers come first, the longest idle one ahead; then the
- * busy ones, the one that got its last work longest ago ahead, because it should be free first. Up to READY_LOOK offers
- * are weighed, shared between the classes. A quarter of each share is kept for busy workers, because a fast one that is
- * nearly done may beat a slow idle one.
+ * first, for any number of workers.
+ *
+ * Offers with the same backend, precision and batch size form a class: their workers are alike, so a few of them are
+ * enough. In a class the idle workers come first, the longest idle one ahead; then the busy ones, the one that got its
+ * last work longest ago ahead, because it should be free first. Up to READY_LOOK offers are weighed, shared between the
+ * classes. A quarter of each share is kept for busy workers, because a fast one that is nearly done may beat a slow
+ * idle one.
  * Threads: owner.
  */
 #ifndef READY_H

@@ -10,10 +10,8 @@
 
 /*
  * Checks the outputs of a whole group with status OK: each payload is there and has its stated size, each raw frame is
- * used, and the outputs are those that the job asked
- * for, with the form in which the worker offered the model when the job was sent. CORRUPT, or another error, with a
- * sentence. Unpacks
- * nothing, because each job pays for it.
+ * used, and the outputs are those that the job asked for, with the form in which the worker offered the model when the
+ * job was sent. CORRUPT, or another error, with a sentence. Unpacks nothing, because each job pays for it.
  */
 enum pen_status result_check(const struct dispatch *dispatch, const struct job *job, const struct result_group *group,
                              struct pen_error *reterr);

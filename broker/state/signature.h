@@ -44,9 +44,8 @@ enum pen_status signature_check(const struct signature *signature, const char *m
                                 struct pen_error *reterr);
 /*
  * Checks a result's output with the index `at`. The job must want it (its bit in *asked, which is cleared, so that a
- * second one fails), and it must have the
- * element type and the dims of the signature. Rank 0 means that the rank is not known before the run; the batch
- * dimension is not checked here. CORRUPT with a sentence.
+ * second one fails), and it must have the element type and the dims of the signature. Rank 0 means that the rank is not
+ * known before the run; the batch dimension is not checked here. CORRUPT with a sentence.
  */
 enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
                                        const struct pen_tensor *output, struct pen_error *reterr);

@@ -3,9 +3,9 @@
  * counts under no other key.
  *
  * Its header carries flag STORED and, in place of a job id, a digest of the whole key (namespace, tenant, request,
- * model, precision); the request digest is
- * that of the key. It contains nothing about the client that asked first. Values of older brokers have a job id and no
- * flag: they count when request and model digest are those of the key. Threads: any (pure functions).
+ * model, precision); the request digest is that of the key. It contains nothing about the client that asked first.
+ * Values of older brokers have a job id and no flag: they count when request and model digest are those of the key.
+ * Threads: any (pure functions).
  */
 #ifndef CACHE_STORED_H
 #define CACHE_STORED_H

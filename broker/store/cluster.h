@@ -9,9 +9,8 @@
  * order counts only at the broker that took it; the others get it when Redis is back.
  *
  * Keys behind `NAMESPACE:commons`: `:brokers` sorted set of uuids by the end of their time; `:labels` hash of "MODEL
- * LABEL" to "VERSION SHARE_PPM"; `:turns`
- * counts the changes of the labels; `:epoch` changes when Redis has lost its data. The keys expire 30 days after the
- * last broker has gone.
+ * LABEL" to "VERSION SHARE_PPM"; `:turns` counts the changes of the labels; `:epoch` changes when Redis has lost its
+ * data. The keys expire 30 days after the last broker has gone.
  * Threads: owner; a thread of its own talks to Redis, so that the loop waits for nothing.
  */
 #ifndef CLUSTER_H

@@ -1,7 +1,9 @@
 /*
  * journal.h - data that must survive the broker: an append-only file of records; a record is durable before anybody is
- * told so. The owner hands records over and goes on. A thread writes the records that have gathered, syncs them in one
- * go (fdatasync), and says which are durable. Each record has a digest of itself, so that a torn one is recognised.
+ * told so.
+ *
+ * The owner hands records over and goes on. A thread writes the records that have gathered, syncs them in one go
+ * (fdatasync), and says which are durable. Each record has a digest of itself, so that a torn one is recognised.
  * Reading stops at the first record that is not whole and has no whole one behind it (a torn tail). When a batch cannot
  * be written (disk full), it is cut off again and reported as failed; the next batch is tried as usual.
  * Threads: owner, but for journal_work, which the journal's own thread runs; a journal without a thread is stepped by
@@ -39,8 +41,7 @@ size_t journal_read(const uint8_t *bytes, size_t left, struct journal_record *re
 
 /*
  * Call it where journal_read found no record. True: a later version of the broker wrote what stands there, so it must
- * not be thrown away. False: it is what a power
- * cut leaves of a record; nobody was told that it is durable.
+ * not be thrown away. False: it is what a power cut leaves of a record; nobody was told that it is durable.
  */
 bool journal_newer(const uint8_t *bytes, size_t left);
 
@@ -77,8 +78,8 @@ bool journal_begins(const uint8_t *bytes, size_t size);
 
 /*
  * Claims the journal for this process until *ret_lock is closed or the process ends. The lock is on PATH.lock, because
- * PATH itself is replaced. INVALID: a file is there
- * that is no journal, and was left as it is; IO: another process has the journal.
+ * PATH itself is replaced. INVALID: a file is there that is no journal, and was left as it is; IO: another process has
+ * the journal.
  */
 enum pen_status journal_claim(const char *path, int *ret_lock, struct pen_error *reterr);
 
@@ -109,9 +110,8 @@ uint64_t journal_bytes(struct journal *journal);
 
 /*
  * Writes the file anew without the records that do not count at `now_us` (wall clock): those that later records
- * replace, and those of jobs that are gone or too old. It works in
- * small steps between batches, so that appending goes on; the old file counts until the new one has taken its place. If
- * it fails, nothing has changed.
+ * replace, and those of jobs that are gone or too old. It works in small steps between batches, so that appending goes
+ * on; the old file counts until the new one has taken its place. If it fails, nothing has changed.
  */
 void journal_compact(struct journal *journal, uint64_t now_us);
 bool journal_compacting(struct journal *journal);

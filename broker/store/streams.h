@@ -1,8 +1,10 @@
 /*
  * streams.h - detached jobs in Redis: a hash per job, a stream of waiting jobs per model, and one consumer group for
- * all brokers. A thread of its own talks to Redis, so that nothing Redis does can stall the loop. A job that this
- * broker has taken from a stream is its own until the job is done or given back. When the broker does not renew it
- * within the lease, another broker claims it. What the scripts do: streams_script.h.
+ * all brokers.
+ *
+ * A thread of its own talks to Redis, so that nothing Redis does can stall the loop. A job that this broker has taken
+ * from a stream is its own until the job is done or given back. When the broker does not renew it within the lease,
+ * another broker claims it. What the scripts do: streams_script.h.
  * Threads: owner.
  */
 #ifndef STREAMS_H

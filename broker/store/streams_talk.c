@@ -235,8 +235,8 @@ static void read_reply(struct talk *talk, struct note *note, const redisReply *r
 
 /*
  * A restarted or flushed Redis has lost the scripts: the connection is made anew and loads them. A Redis that has
- * become a replica, or whose disk is full, refuses to write:
- * it counts as gone until it writes again. In these cases it has done nothing of what was asked.
+ * become a replica, or whose disk is full, refuses to write: it counts as gone until it writes again. In these cases it
+ * has done nothing of what was asked.
  */
 static bool usable(struct talk *talk, const redisReply *reply)
 {

@@ -61,8 +61,7 @@ uint64_t headroom_reserve(uint64_t limit);
 
 /*
  * Whether a job that needs `wanted` more bytes may come in; `held` bytes are in memory already and are counted until
- * the next reading. PEN_ERR_BUSY names the limit and
- * the setting to change. NULL headroom: always PEN_OK.
+ * the next reading. PEN_ERR_BUSY names the limit and the setting to change. NULL headroom: always PEN_OK.
  */
 enum pen_status headroom_take(struct headroom *headroom, uint64_t held, uint64_t wanted, uint64_t now_us,
                               struct pen_error *reterr);

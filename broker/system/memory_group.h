@@ -1,7 +1,8 @@
 /*
- * memory_group.h - the memory limits and the use of the control groups that this process is in, versions 1 and 2. A
- * limit holds for all groups below it, so each group from our own up to the mount counts; the one with the least memory
- * left is reported. The files stay open, because a limit may be set, raised or removed while we run.
+ * memory_group.h - the memory limits and the use of the control groups that this process is in, versions 1 and 2.
+ *
+ * A limit holds for all groups below it, so each group from our own up to the mount counts; the one with the least
+ * memory left is reported. The files stay open, because a limit may be set, raised or removed while we run.
  * Threads: owner.
  */
 #ifndef MEMORY_GROUP_H
@@ -24,8 +25,7 @@ struct memory_groups {
 
 /*
  * own: the text of /proc/self/cgroup; root: where the hierarchies are mounted. Of a path that does not exist here (it
- * belongs to another namespace), the part that exists is used. Having
- * no group at all is fine.
+ * belongs to another namespace), the part that exists is used. Having no group at all is fine.
  */
 void memory_groups_open(struct memory_groups *groups, const char *own, const char *root);
 void memory_groups_close(struct memory_groups *groups);

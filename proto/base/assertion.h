@@ -1,9 +1,10 @@
 /*
- * assertion.h - invariants of our own code, written in words where the state changes: PEN_ASSERT(condition, "the
- * invariant"). It is on in every build, with or without NDEBUG: a program whose state is wrong prints the sentence and
- * ends, and its supervisor starts it again. An expensive check is a PEN_ASSERT_SLOW, which is on only where
- * PENSTOCK_CHECKS is defined (builds with sanitizers, for fuzzing, for debugging). Bad input is never an assertion: it
- * is a status with a text.
+ * assertion.h - invariants of our own code, written in words where the state changes:
+ *
+ * PEN_ASSERT(condition, "the invariant"). It is on in every build, with or without NDEBUG: a program whose state is
+ * wrong prints the sentence and ends, and its supervisor starts it again. An expensive check is a PEN_ASSERT_SLOW,
+ * which is on only where PENSTOCK_CHECKS is defined (builds with sanitizers, for fuzzing, for debugging). Bad input is
+ * never an assertion: it is a status with a text.
  * Threads: any.
  */
 #ifndef ASSERTION_H

@@ -51,9 +51,8 @@ struct digest_asked {
 
 /*
  * The request digest, over: sorted inputs (name, dtype, dims, bytes), sorted requested outputs, sorted parameters, each
- * list with its count first; then top_k, unless it is 0.
- * Model, version, tenant and precision are not in it: the broker adds them to the cache key. Exact byte order:
- * proto/PROTOCOL.md.
+ * list with its count first; then top_k, unless it is 0. Model, version, tenant and precision are not in it: the broker
+ * adds them to the cache key. Exact byte order: proto/PROTOCOL.md.
  */
 enum pen_status digest_request(enum digest_kind kind, const struct digest_asked *asked, struct digest *ret_digest);
 

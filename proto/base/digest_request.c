@@ -22,8 +22,7 @@ static const char *name_at(struct names names, size_t i)
 
 /*
  * Writes the indices of the list in ascending order of the names' bytes (insertion sort: lists are short).
- * PEN_ERR_INVALID when a name is
- * missing, or occurs twice where each may occur once.
+ * PEN_ERR_INVALID when a name is missing, or occurs twice where each may occur once.
  */
 static enum pen_status order_by_name(struct names names, bool twins_allowed, uint8_t order[LIST_MAX])
 {

@@ -1,10 +1,11 @@
 /*
  * http_entry.h - the entry of a small HTTP server: connections wait here, without a thread of their own, until the head
- * of a request has come. The entry only peeks at the head and leaves it in the socket, so that the server reads it as
- * usual. A client that sends it slowly, or never ends it, costs only a descriptor. When all places are taken, the entry
- * closes a connection of the address that has the most: the one that has waited longest. So a newcomer always gets a
- * place, and a probe that sends its request at once is served beside any number of slow clients, even from the same
- * address.
+ * of a request has come.
+ *
+ * The entry only peeks at the head and leaves it in the socket, so that the server reads it as usual. A client that
+ * sends it slowly, or never ends it, costs only a descriptor. When all places are taken, the entry closes a connection
+ * of the address that has the most: the one that has waited longest. So a newcomer always gets a place, and a probe
+ * that sends its request at once is served beside any number of slow clients, even from the same address.
  * Threads: owner; `take` is called on the door's thread.
  */
 #ifndef HTTP_ENTRY_H

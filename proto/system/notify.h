@@ -1,7 +1,9 @@
 /*
  * notify.h - tells the service manager the program's state: sends READY=1, STATUS=, WATCHDOG=1, STOPPING=1 to
- * NOTIFY_SOCKET. Each message is one datagram of lines; without NOTIFY_SOCKET nothing is sent. Under --supervise the
- * worker's own process sends them, so the unit needs NotifyAccess=all.
+ * NOTIFY_SOCKET.
+ *
+ * Each message is one datagram of lines; without NOTIFY_SOCKET nothing is sent. Under --supervise the worker's own
+ * process sends them, so the unit needs NotifyAccess=all.
  *
  * Threads: any.
  */

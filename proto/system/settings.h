@@ -48,8 +48,8 @@ struct setting_variable {
     const char *name;    /* "PENSTOCK_WORKER_BROKER"; "" = the setting is not read from the environment */
     /*
      * The old name PENSTOCK_<SETTING> still counts, with a warning, when the environment has none of the names in the
-     * program's list. When this function is set and returns
-     * true, the value under the old name is meant for other programs.
+     * program's list. When this function is set and returns true, the value under the old name is meant for other
+     * programs.
      */
     bool (*old_is_meant)(const char *value);
 };
@@ -80,9 +80,8 @@ struct settings_call {
 
 /*
  * Fills `options` from all sources. Arguments that are no flags go to call->positional[] (borrowed from argv), their
- * number to *ret_positional; when max_positional
- * is 0, such an argument is an error and ret_positional may be NULL. The error for an unknown option suggests the
- * nearest name.
+ * number to *ret_positional; when max_positional is 0, such an argument is an error and ret_positional may be NULL. The
+ * error for an unknown option suggests the nearest name.
  */
 enum pen_status settings_load(const struct settings_call *call, void *options, size_t *ret_positional,
                               enum settings_outcome *ret_outcome, struct settings_store **ret_store,

@@ -3,9 +3,8 @@
  * were mistyped.
  *
  * Most settings are read from PENSTOCK_<NAME>. Where two programs mean different things by one name, all but one have a
- * name of their own
- * (PENSTOCK_WORKER_BROKER), so that one shell can hold the settings of all. An environment that has none of a program's
- * own names was written before they existed: there the old name counts, with a warning.
+ * name of their own (PENSTOCK_WORKER_BROKER), so that one shell can hold the settings of all. An environment that has
+ * none of a program's own names was written before they existed: there the old name counts, with a warning.
  */
 #include "settings_internal.h"
 

@@ -16,8 +16,8 @@
 
 /*
  * Returns the number of bytes that were read: up to the end of the file, at most capacity. A file that is no regular
- * one has SMALL_FILE_WAIT_MS to give them.
- * -1: errno, ETIMEDOUT when the data or its end did not come in time. ret_facts: of the file that was opened.
+ * one has SMALL_FILE_WAIT_MS to give them. -1: errno, ETIMEDOUT when the data or its end did not come in time.
+ * ret_facts: of the file that was opened.
  */
 ssize_t small_file_read(const char *path, void *bytes, size_t capacity, struct stat *ret_facts);
 /* The same as strerror, but in words for a file. */

@@ -1,10 +1,11 @@
 /*
- * spin.h - decides whether a short busy wait (spin) before sleeping is worth while. Waking a thread on another core
- * costs 35-50 us (100 in some virtual machines); a spin that finds nothing costs its own time. A thread spins as long
- * as this pays: after SPIN_MISSES vain spins in a row only every SPIN_RETRY-th wait spins. With one processor it never
- * spins. A spinning thread yields to threads that wait for its processor. When such a thread then computes for
- * SPIN_CROWDED_US, the spinning thread gives up and sleeps, because the kernel lets a woken thread run at once, but not
- * one that waits for its turn.
+ * spin.h - decides whether a short busy wait (spin) before sleeping is worth while.
+ *
+ * Waking a thread on another core costs 35-50 us (100 in some virtual machines); a spin that finds nothing costs its
+ * own time. A thread spins as long as this pays: after SPIN_MISSES vain spins in a row only every SPIN_RETRY-th wait
+ * spins. With one processor it never spins. A spinning thread yields to threads that wait for its processor. When such
+ * a thread then computes for SPIN_CROWDED_US, the spinning thread gives up and sleeps, because the kernel lets a woken
+ * thread run at once, but not one that waits for its turn.
  *
  * There are two ways to use it. Call spin_worthwhile and spin_result around a loop of your own. Or, in a loop that
  * looks at several things, call spin_on after each look that found nothing and spin_found after each look that found

@@ -1,8 +1,10 @@
 /*
  * urgency.h - threads that pass messages on ask the kernel for short slices of processor time, so that they run soon
- * while others compute. Since Linux 6.12 a woken thread may interrupt one with longer slices; otherwise it may wait for
- * the next tick (4 ms at 250 Hz). This changes how soon a thread runs, not how much: shares, priorities and rights stay
- * the same. Older kernels accept the call and ignore it.
+ * while others compute.
+ *
+ * Since Linux 6.12 a woken thread may interrupt one with longer slices; otherwise it may wait for the next tick (4 ms
+ * at 250 Hz). This changes how soon a thread runs, not how much: shares, priorities and rights stay the same. Older
+ * kernels accept the call and ignore it.
  *
  * Threads: any; each call is about the calling thread and those that it starts from then on.
  */
@@ -22,8 +24,7 @@ uint64_t urgency_slice_us(void);
 
 /*
  * Threads that carry large payloads give way to all others: the calling thread, and those that it starts from then on,
- * get URGENCY_NICE more of nice(2).
- * This cannot be undone.
+ * get URGENCY_NICE more of nice(2). This cannot be undone.
  */
 #define URGENCY_NICE 10
 void urgency_give_way(void);

@@ -43,8 +43,7 @@ void bulk_add(struct bulk *bulk, uint64_t bytes);
 
 /*
  * For a receiver, from the announcement: `frames` raw frames; the descriptors tell their sizes. CORRUPT when a frame is
- * not described exactly
- * once; TOO_LARGE when one frame exceeds frame_bytes_max or all together bytes_max (0: no limit).
+ * not described exactly once; TOO_LARGE when one frame exceeds frame_bytes_max or all together bytes_max (0: no limit).
  */
 enum pen_status bulk_expect(struct bulk *bulk, uint32_t number, Penstock__TensorDesc *const *descs, size_t descs_count,
                             size_t frames, uint64_t frame_bytes_max, uint64_t bytes_max, struct pen_error *reterr);

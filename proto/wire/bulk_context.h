@@ -1,7 +1,8 @@
 /*
  * bulk_context.h - a bulk connection to a port of its own: makes a ZeroMQ context whose threads give way to all others,
- * and finds out whether the port can be reached. The functions are inline, so that proto itself needs no ZeroMQ; the
- * files that include this link it.
+ * and finds out whether the port can be reached.
+ *
+ * The functions are inline, so that proto itself needs no ZeroMQ; the files that include this link it.
  * Threads: one-at-a-time.
  */
 #ifndef BULK_CONTEXT_H

@@ -25,9 +25,8 @@ uint32_t classes_rows(const struct pen_tensor *output);
 
 /*
  * How many classes each of `rows` rows of an output has. All numbers of the row, when there are as many as `named`
- * classes with names (0: there are no names). Otherwise the
- * numbers of one dimension when the others are 1 ([rows, n], [rows, 1, 1, n], and [n] for one row). 0: it is no
- * classifier's output; a single class does not count, either.
+ * classes with names (0: there are no names). Otherwise the numbers of one dimension when the others are 1 ([rows, n],
+ * [rows, 1, 1, n], and [n] for one row). 0: it is no classifier's output; a single class does not count, either.
  */
 size_t classes_count(const struct pen_tensor *output, uint32_t rows, size_t named);
 
@@ -52,8 +51,7 @@ struct class_score {
 
 /*
  * The `most` best of elements [first, first + count) of the output, best first; equal ones by index, NaN last. Returns
- * how many; 0 for other types than
- * numbers. Time: count * log(most).
+ * how many; 0 for other types than numbers. Time: count * log(most).
  */
 size_t classes_best(const struct pen_tensor *output, size_t first, size_t count, enum classes_rule rule,
                     const struct classes_quant *quant, size_t most, struct class_score *ret_best);

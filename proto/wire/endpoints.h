@@ -33,10 +33,8 @@ enum endpoint_names {
 
 /*
  * Replaces each tcp:// name that has several addresses by these. ENDPOINT_NAMES_KEPT: adds the name itself at the end,
- * because it may stand for other hosts
- * later. Asks the resolver, which may take seconds; a name that is unknown or has one address stays as it is. Entries
- * beyond
- * ENDPOINTS_MAX are left out. NO_MEMORY: the list is unchanged.
+ * because it may stand for other hosts later. Asks the resolver, which may take seconds; a name that is unknown or has
+ * one address stays as it is. Entries beyond ENDPOINTS_MAX are left out. NO_MEMORY: the list is unchanged.
  */
 enum pen_status endpoints_resolve(struct endpoints *endpoints, enum endpoint_names names, struct pen_error *reterr);
 

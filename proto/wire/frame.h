@@ -125,8 +125,7 @@ enum pen_status envelope_decode(const void *frame, size_t size, struct envelope 
 
 /*
  * Read or change single fields of a header frame in place. envelope_decode must have accepted the frame, or
- * envelope_encode written it. No other code
- * knows the byte positions of fields.
+ * envelope_encode written it. No other code knows the byte positions of fields.
  */
 const uint8_t *frame_meta(
     const void *frame); /* where the meta begins: a peer of a newer minor may have a longer envelope */

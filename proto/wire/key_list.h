@@ -1,9 +1,11 @@
 /*
- * key_list.h - the file of --keys, and the check that it is complete. The broker reads it; `penstock keygen --list` and
- * `penstock keys` write it. A valid list is text, its last line ends with a newline, and it has a key. So the remains
- * of a power cut or of an unfinished copy (zero bytes, half a line, nothing) are refused. A list that was cut exactly
- * behind a line looks complete; a seal finds this, too. A sealed list begins with the line `# sealed keys=N
- * sha256=HEX`, the SHA-256 of all that follows; readers that do not know the seal take it for a comment.
+ * key_list.h - the file of --keys, and the check that it is complete.
+ *
+ * The broker reads it; `penstock keygen --list` and `penstock keys` write it. A valid list is text, its last line ends
+ * with a newline, and it has a key. So the remains of a power cut or of an unfinished copy (zero bytes, half a line,
+ * nothing) are refused. A list that was cut exactly behind a line looks complete; a seal finds this, too. A sealed list
+ * begins with the line `# sealed keys=N sha256=HEX`, the SHA-256 of all that follows; readers that do not know the seal
+ * take it for a comment.
  * Threads: any.
  */
 #ifndef KEY_LIST_H
@@ -40,8 +42,8 @@ void key_list_fini(struct key_list *list);
 
 /*
  * Writes the lines of `list`, then `line` (may be NULL), with a new seal if KEYS_SEALED. It writes a new file and
- * renames it over the old one, so that a reader sees
- * either the old list or the new one. IO: the old file is untouched. A list without text makes a new file.
+ * renames it over the old one, so that a reader sees either the old list or the new one. IO: the old file is untouched.
+ * A list without text makes a new file.
  */
 enum pen_status key_list_write(const char *path, const struct key_list *list, const char *line, enum key_form form,
                                struct pen_error *reterr);

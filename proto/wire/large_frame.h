@@ -1,6 +1,7 @@
 /*
- * large_frame.h - makes a ZeroMQ message of a given size; a large one uses memory of large_block.h. The function is
- * inline, so that proto itself needs no ZeroMQ; the files that include this link it.
+ * large_frame.h - makes a ZeroMQ message of a given size; a large one uses memory of large_block.h.
+ *
+ * The function is inline, so that proto itself needs no ZeroMQ; the files that include this link it.
  * Threads: any.
  */
 #ifndef LARGE_FRAME_H

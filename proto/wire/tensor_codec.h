@@ -24,10 +24,9 @@ static inline char *meta_text(const char *text)
 
 /*
  * A bump allocator for protobuf-c: unpacking a message allocates from it, and one reset frees all. It grows by blocks
- * up to `limit` bytes
- * in all; beyond that an allocation fails, and so does the unpacking, so a peer cannot make us allocate more. Do not
- * move it after its init. A limit
- * of 1 MiB is enough for any normal meta of 64 KiB; 2 bytes on the wire can become 120 in memory.
+ * up to `limit` bytes in all; beyond that an allocation fails, and so does the unpacking, so a peer cannot make us
+ * allocate more. Do not move it after its init. A limit of 1 MiB is enough for any normal meta of 64 KiB; 2 bytes on
+ * the wire can become 120 in memory.
  */
 struct meta_arena {
     ProtobufCAllocator allocator; /* give &arena->allocator to penstock__x__unpack */
@@ -42,8 +41,8 @@ void meta_arena_fini(struct meta_arena *arena);
 
 /*
  * Unpacks a meta with the arena. NULL when it is malformed or too big, when the arena starved, or when a text in it has
- * a NUL byte: C code would stop reading there and
- * take "sine\0evil" for "sine". The message lives until the arena is reset: never call __free_unpacked.
+ * a NUL byte: C code would stop reading there and take "sine\0evil" for "sine". The message lives until the arena is
+ * reset: never call __free_unpacked.
  */
 void *meta_unpack(struct meta_arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
                   size_t size);

@@ -33,8 +33,8 @@ void drain_begin(struct serve *serve, uint64_t now_us, const char *why)
 
 /*
  * True when nothing is held for that broker, nothing waits to be sent to it, and nothing can be on its way from it. A
- * broker that cannot be reached gets a moment to come
- * back. After that its results are given up, because its clients must ask again anyway.
+ * broker that cannot be reached gets a moment to come back. After that its results are given up, because its clients
+ * must ask again anyway.
  */
 static bool link_drained(const struct serve *serve, const struct link *link, uint64_t now_us)
 {

@@ -1,10 +1,12 @@
 /*
- * exclusive.h - dispatches that must run alone: suspects. A broker wants to know whether they are what ends workers.
- * When such a dispatch comes, all later dispatches wait, from any broker, until the slots have finished what they have.
- * Then the worker tells the suspect's broker that it will run alone (Heartbeat.alone), and the other brokers that none
- * of their jobs has begun (Heartbeat.paused); a PING follows each heartbeat. The dispatch starts when all brokers have
- * answered. If it ends this process, its broker knows for sure that no other job did, and the others know that none of
- * theirs did. In the same way all brokers learn that it is over before the next dispatch starts.
+ * exclusive.h - dispatches that must run alone: suspects.
+ *
+ * A broker wants to know whether they are what ends workers. When such a dispatch comes, all later dispatches wait,
+ * from any broker, until the slots have finished what they have. Then the worker tells the suspect's broker that it
+ * will run alone (Heartbeat.alone), and the other brokers that none of their jobs has begun (Heartbeat.paused); a PING
+ * follows each heartbeat. The dispatch starts when all brokers have answered. If it ends this process, its broker knows
+ * for sure that no other job did, and the others know that none of theirs did. In the same way all brokers learn that
+ * it is over before the next dispatch starts.
  *
  * Threads: owner - the network thread.
  */

@@ -88,8 +88,7 @@ static void set_int(void *socket, int option, int value)
 
 /*
  * SNDHWM 0: a full queue would drop results silently, and the held jobs limit what can be on its way. RCVHWM is finite:
- * further messages
- * stay in the broker.
+ * further messages stay in the broker.
  */
 static void *socket_new(const struct link *link, void *context)
 {

@@ -166,9 +166,8 @@ static void sleep_for_events(struct serve *serve, uint64_t now_us)
 
 /*
  * Sends results first, then handles messages until there are none. A receive that finds nothing has taken all signals
- * of the socket, so the following poll misses
- * nothing. While it pays, the loop spins for a moment before it sleeps; waits for a slot and waits for the next job are
- * judged apart.
+ * of the socket, so the following poll misses nothing. While it pays, the loop spins for a moment before it sleeps;
+ * waits for a slot and waits for the next job are judged apart.
  */
 int serve_run(struct serve *serve)
 {

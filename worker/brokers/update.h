@@ -1,10 +1,11 @@
 /*
  * update.h - the network thread's part of a change of models: it puts the new hello into force, tells the brokers, and
- * finds out when no job for a withdrawn model can be on its way any more. It is certain because messages on one
- * connection keep their order: the worker sends WORKER_UPDATE, then PING. When the PONG has come, all jobs that the
- * broker sent before it read the update have come, too. When the jobs that are held at that time are answered, none is
- * left. A broker that is not connected learns the new list from the hello; only the jobs that are still held for it
- * remain.
+ * finds out when no job for a withdrawn model can be on its way any more.
+ *
+ * It is certain because messages on one connection keep their order: the worker sends WORKER_UPDATE, then PING. When
+ * the PONG has come, all jobs that the broker sent before it read the update have come, too. When the jobs that are
+ * held at that time are answered, none is left. A broker that is not connected learns the new list from the hello; only
+ * the jobs that are still held for it remain.
  *
  * Threads: owner - the network thread.
  */

@@ -11,8 +11,7 @@
  * their threads with the slots, which would stay slow.
  *
  * Ownership: owns its thread and what it has withdrawn. Threads: watch_take, watch_settled owner - the network thread;
- * the rest
- * one-at-a-time. From watch_new to watch_free only the watch's thread changes the catalog.
+ * the rest one-at-a-time. From watch_new to watch_free only the watch's thread changes the catalog.
  */
 #ifndef WATCH_H
 #define WATCH_H

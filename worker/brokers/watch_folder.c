@@ -171,8 +171,8 @@ static bool is_there(const struct served *served)
 
 /*
  * The model is not chosen any more. It is gone when its folder is. It is replaced once all chosen versions of its name
- * are served. A version higher than those does not
- * linger, because "the highest version" must mean the chosen one at once.
+ * are served. A version higher than those does not linger, because "the highest version" must mean the chosen one at
+ * once.
  */
 static enum verdict verdict_of(const struct watch *watch, const struct catalog *found, const struct served *served)
 {

@@ -18,8 +18,8 @@ struct watchdog {
 
 /*
  * When the run must be over: limit_us after its deadline; or after its start when it has no deadline, or when the
- * deadline passed while another run had the device. Outside of a
- * run: limit_us after the last step. DEADLINE_NONE when the slot is idle or limit_us is 0.
+ * deadline passed while another run had the device. Outside of a run: limit_us after the last step. DEADLINE_NONE when
+ * the slot is idle or limit_us is 0.
  */
 uint64_t watchdog_hard_us(const struct slot_running *running, uint64_t limit_us);
 

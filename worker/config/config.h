@@ -157,8 +157,7 @@ enum pen_status config_parse_pbtxt(const char *text, size_t bytes, struct config
 
 /*
  * The same for folder/config.json or, without one, folder/config.pbtxt; also reads the labels file in that folder. When
- * there is no config file, that is no error:
- * defaults, present = false.
+ * there is no config file, that is no error: defaults, present = false.
  */
 enum pen_status config_load(const struct config_place *place, struct config *config, struct pen_error *reterr);
 

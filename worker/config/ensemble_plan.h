@@ -3,9 +3,8 @@
  * which.
  *
  * The words are Triton's: an ensemble tensor has a name of its own; a step's input_map and output_map say which input
- * or output of the step's model it
- * is. The steps are in an order in which the inputs of each are there when it runs. `number` is a step's place in the
- * file, from 1; messages to people use it.
+ * or output of the step's model it is. The steps are in an order in which the inputs of each are there when it runs.
+ * `number` is a step's place in the file, from 1; messages to people use it.
  *
  * Ownership: a plan owns its texts. Threads: one-at-a-time while it is read; immutable afterwards.
  */

@@ -1,8 +1,9 @@
 /*
- * pbtxt.h - reads protobuf's text format without a schema; Triton's config.pbtxt is written in it. A message becomes an
- * object. A field becomes an array of all its values, in their order, so `dims: [1, 2]` and `dims: 1 dims: 2` give the
- * same array, and so do two blocks of one name. Values: numbers, booleans, texts (names of enums too), objects. Source
- * of the grammar: the text format language specification of Protocol Buffers.
+ * pbtxt.h - reads protobuf's text format without a schema; Triton's config.pbtxt is written in it.
+ *
+ * A message becomes an object. A field becomes an array of all its values, in their order, so `dims: [1, 2]` and `dims:
+ * 1 dims: 2` give the same array, and so do two blocks of one name. Values: numbers, booleans, texts (names of enums
+ * too), objects. Source of the grammar: the text format language specification of Protocol Buffers.
  * Threads: any (pure function).
  */
 #ifndef PBTXT_H

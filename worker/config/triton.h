@@ -1,8 +1,9 @@
 /*
- * triton.h - converts Triton's config.pbtxt into the object that config.json would hold. A field with the same meaning
- * here is kept under its name. A field without a meaning here, or with another one than people may expect, is listed in
- * `ignored`. A field that would lead to wrong answers is refused, with a sentence what to do instead. deploy/TRITON.md
- * lists all fields; a test compares it with the table here.
+ * triton.h - converts Triton's config.pbtxt into the object that config.json would hold.
+ *
+ * A field with the same meaning here is kept under its name. A field without a meaning here, or with another one than
+ * people may expect, is listed in `ignored`. A field that would lead to wrong answers is refused, with a sentence what
+ * to do instead. deploy/TRITON.md lists all fields; a test compares it with the table here.
  * Threads: any.
  */
 #ifndef TRITON_H

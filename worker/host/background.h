@@ -1,12 +1,13 @@
 /*
- * background.h - runs work beside serving, on a thread of the lowest priority. Every BACKGROUND_STEP_US that thread
- * yields its processor to any thread that waits for it. Priority alone is not enough. When a thread wakes, the kernel
- * runs the thread that has had less than its share. A serving thread that ran a few microseconds too long before it
- * slept loses this comparison against a thread of any priority, and the kernel does not compare again before the next
- * tick (4 ms at 250 Hz). Therefore a timer makes the background thread yield. With nice 19 alone the loading thread
- * caused 143 of the 237 waits above 0.3 ms of a pool's threads in 4 s (perf sched); with the timer it caused 6, in
- * uninterrupted work inside the kernel. When all processors are busy, background work takes many times as long, because
- * it only gets the time that is left.
+ * background.h - runs work beside serving, on a thread of the lowest priority.
+ *
+ * Every BACKGROUND_STEP_US that thread yields its processor to any thread that waits for it. Priority alone is not
+ * enough. When a thread wakes, the kernel runs the thread that has had less than its share. A serving thread that ran a
+ * few microseconds too long before it slept loses this comparison against a thread of any priority, and the kernel does
+ * not compare again before the next tick (4 ms at 250 Hz). Therefore a timer makes the background thread yield. With
+ * nice 19 alone the loading thread caused 143 of the 237 waits above 0.3 ms of a pool's threads in 4 s (perf sched);
+ * with the timer it caused 6, in uninterrupted work inside the kernel. When all processors are busy, background work
+ * takes many times as long, because it only gets the time that is left.
  */
 #ifndef BACKGROUND_H
 #define BACKGROUND_H

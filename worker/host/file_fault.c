@@ -34,8 +34,7 @@ static bool file_at(uintptr_t address, char ret_path[PATH_BYTES])
 
 /*
  * May call any function, unlike other signal handlers: the signal comes from the instruction that read the file, which
- * is in no function of the C library that holds a
- * lock. SIGBUS for other reasons is not handled.
+ * is in no function of the C library that holds a lock. SIGBUS for other reasons is not handled.
  */
 static void on_fault(int number, siginfo_t *info, void *context)
 {

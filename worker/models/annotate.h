@@ -24,9 +24,8 @@ void annotations_clear(struct annotations *a);
 
 /*
  * Adds the `top_k` best classes of each row of `scores`. `name` is the output; `served` reads classes from one output
- * (labels_output). Adds nothing when the output is no
- * classifier's, or when its rows are not the job's. All rows get the same number of classes: fewer than top_k when
- * CLASSES_MAX or ANNOTATE_BYTES_MAX is reached.
+ * (labels_output). Adds nothing when the output is no classifier's, or when its rows are not the job's. All rows get
+ * the same number of classes: fewer than top_k when CLASSES_MAX or ANNOTATE_BYTES_MAX is reached.
  */
 void annotations_add(struct annotations *a, const struct served *served, const char *name,
                      const struct pen_tensor *scores, uint32_t job_rows, uint32_t top_k);

@@ -1,7 +1,6 @@
 /*
  * catalog.h - the models of a folder: DIR/<name>/<version>/ with one model (model_file.h) and an optional config.json
- * in <name>/ or in <version>/ (that
- * one wins).
+ * in <name>/ or in <version>/ (that one wins).
  *
  * There are two steps, because the configs (instance_group) decide how the engine is opened: scan reads folders and
  * configs, load reads models. A model that cannot be served is logged (evt=model_failed, one sentence) and counted; the

@@ -17,8 +17,8 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
 
 /*
  * The models of the steps as they are offered now, in the plan's order. NOT_FOUND: one is not here (yet); INVALID: they
- * do not fit together, and the
- * sentence names the tensor and the step. Threads: those that build or watch the catalog; the models are not held.
+ * do not fit together, and the sentence names the tensor and the step. Threads: those that build or watch the catalog;
+ * the models are not held.
  */
 enum pen_status ensemble_resolve(const struct catalog *catalog, const struct served *ensemble,
                                  struct served *ret_steps[ENSEMBLE_PLAN_STEPS_MAX], struct pen_error *reterr);

@@ -27,9 +27,8 @@ enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes
 
 /*
  * A number that changes when the model changes. It covers the model file and, except for a TFLite model, every file of
- * the folder and its subfolders that counts
- * (shards, external data): names, sizes, times, inodes and permissions, no content. Without a model file it covers the
- * whole folder.
+ * the folder and its subfolders that counts (shards, external data): names, sizes, times, inodes and permissions, no
+ * content. Without a model file it covers the whole folder.
  */
 uint64_t model_file_stamp(const char *folder);
 

@@ -2,8 +2,7 @@
  * preprocess.h - converts uint8 pixels, as clients send them, into the input that a network was trained on.
  *
  * The wire is uint8 [batch, height, width, channels], RGB: four times fewer bytes than floats. The network gets (x -
- * mean) * scale per
- * channel, NCHW or NHWC, RGB or BGR, inverted when the config says so.
+ * mean) * scale per channel, NCHW or NHWC, RGB or BGR, inverted when the config says so.
  * A network of 16-bit floats gets the same numbers, rounded.
  * A network of 8-bit integers gets q = round(real / scale) + zero point of its own quantisation, through a table of 256
  * values per channel; When the config has neither mean nor scale, uint8 takes the pixels as they are, and int8 takes
@@ -35,9 +34,8 @@ struct preprocess {
 
 /*
  * Combines the config with the network's input (float32, float16, bfloat16, uint8 or int8, rank 4; dims of -1 are
- * dynamic and must be in the config). SHAPE, DTYPE or INVALID with a
- * sentence when they do not fit each other. *ret_wire is the signature that clients see: u8, [dims[0], height, width,
- * channels].
+ * dynamic and must be in the config). SHAPE, DTYPE or INVALID with a sentence when they do not fit each other.
+ * *ret_wire is the signature that clients see: u8, [dims[0], height, width, channels].
  */
 enum pen_status preprocess_init(struct preprocess *pre, const struct config_preprocess *config,
                                 const struct pen_tensor *network, const struct preprocess_quant *quant,

@@ -1,11 +1,13 @@
 /*
  * residence.h - decides which models are in memory within --memory-budget: a model is loaded on demand, and the least
- * recently used one makes room. A model that is not in memory is cold. It is described and offered like any other, with
- * the time that its loading takes; a broker that has jobs for it asks for it (CONTROL "warm"). A model that must make
- * room is first offered as cold, and freed when no job for it can be on its way (retired.h), so no job finds its model
- * gone. Against thrashing, a model loaded on demand stays for RESIDENCE_STAY times its loading time, so a worker with
- * too many models spends at most a fifth of its time on loading. A model with open sequences stays until they have
- * ended or were silent for too long.
+ * recently used one makes room.
+ *
+ * A model that is not in memory is cold. It is described and offered like any other, with the time that its loading
+ * takes; a broker that has jobs for it asks for it (CONTROL "warm"). A model that must make room is first offered as
+ * cold, and freed when no job for it can be on its way (retired.h), so no job finds its model gone. Against thrashing,
+ * a model loaded on demand stays for RESIDENCE_STAY times its loading time, so a worker with too many models spends at
+ * most a fifth of its time on loading. A model with open sequences stays until they have ended or were silent for too
+ * long.
  *
  * Threads: owner - the watch's thread; the catalog's lock guards what slots see.
  */

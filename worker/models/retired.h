@@ -1,7 +1,8 @@
 /*
- * retired.h - models on their way out of memory. Stages: replaced but still asked for; withdrawn while jobs may be on
- * their way; used by a last run; freed. A model that only cools stays in the catalog: it is offered as a cold one, and
- * leaves memory after the last job.
+ * retired.h - models on their way out of memory.
+ *
+ * Stages: replaced but still asked for; withdrawn while jobs may be on their way; used by a last run; freed. A model
+ * that only cools stays in the catalog: it is offered as a cold one, and leaves memory after the last job.
  * Threads: owner - the watch's thread.
  */
 #ifndef RETIRED_H

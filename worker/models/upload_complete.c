@@ -42,8 +42,8 @@ bool upload_lease_tells(uint32_t system)
 
 /*
  * The kernel grants a read lease only while nobody has the file open for writing; it is given back at once. A process
- * that opens the file for writing in between waits that
- * long, and the kernel sends us a signal: SIGURG is chosen because it does no harm (background.h).
+ * that opens the file for writing in between waits that long, and the kernel sends us a signal: SIGURG is chosen
+ * because it does no harm (background.h).
  */
 static bool is_being_written(int fd)
 {

@@ -1,7 +1,9 @@
 /*
  * upload_complete.h - is a version's folder complete, or is somebody still writing there? It looks for signs that do
  * not depend on time: no model yet, an empty file, a file that another process has open for writing, a pointer of
- * git-lfs in place of the model. When a copy was given up half-way, loading the model finds that out.
+ * git-lfs in place of the model.
+ *
+ * When a copy was given up half-way, loading the model finds that out.
  * Threads: any (no state).
  */
 #ifndef UPLOAD_COMPLETE_H
@@ -14,8 +16,7 @@
 
 /*
  * BUSY: the folder is not complete; the sentence says what is missing. An open file is only noticed when the file
- * system can tell, and the
- * file belongs to this user or the process has CAP_LEASE.
+ * system can tell, and the file belongs to this user or the process has CAP_LEASE.
  */
 enum pen_status upload_complete(const char *folder, struct pen_error *reterr);
 

@@ -17,8 +17,8 @@ struct warm_shape {
 
 /*
  * Concrete shapes for `batch` rows; `entry` (may be NULL) gives the dims that the signature leaves open. UNSUPPORTED
- * names the first dimension that
- * stays open: the worker serves such a model without warm-up until model_warmup gives the dimension.
+ * names the first dimension that stays open: the worker serves such a model without warm-up until model_warmup gives
+ * the dimension.
  */
 enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
                              struct warm_shape *ret_shape, struct pen_error *reterr);
@@ -31,8 +31,8 @@ enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_err
 
 /*
  * After a warm-up without helper threads: measures how much faster the smallest size runs with the helpers, and takes
- * that off all times. Runs each size twice instead of
- * three times, because these runs slow the jobs that are being served.
+ * that off all times. Runs each size twice instead of three times, because these runs slow the jobs that are being
+ * served.
  */
 enum pen_status warmup_helped(struct served *served, struct pen_error *reterr);
 

@@ -2,8 +2,7 @@
  * gather.h - puts N jobs into one run of the engine, and splits its outputs into N results.
  *
  * Inputs are written once, straight into the session's bound buffers (preprocessing happens on the way); outputs are
- * cut as views and copied once, into
- * the result's frames. Threads: one-at-a-time (a slot's).
+ * cut as views and copied once, into the result's frames. Threads: one-at-a-time (a slot's).
  */
 #ifndef GATHER_H
 #define GATHER_H

@@ -5,8 +5,7 @@
  * held. A malformed message is dropped and counted; the connection goes on.
  *
  * Threads: owner - the network thread. A dispatch is lent to one slot between handoff and its last reply; `state` and
- * `cancelled` of its jobs are
- * the only fields both touch meanwhile.
+ * `cancelled` of its jobs are the only fields both touch meanwhile.
  */
 #ifndef INBOX_H
 #define INBOX_H
@@ -59,8 +58,7 @@ void inbox_free(struct inbox *inbox); /* NULL is fine */
 
 /*
  * Takes one message from the socket without waiting. UNAVAILABLE: there is none. CORRUPT, VERSION, TOO_LARGE: there was
- * one, which was dropped; the
- * sentence says why.
+ * one, which was dropped; the sentence says why.
  */
 enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr);
 

@@ -52,9 +52,8 @@ void slot_running(struct slot *slot, struct slot_running *ret_running);
 
 /*
  * There is no memory for an answer, for the `attempt`-th time (from 0) in a row: waits a moment for others to give some
- * back. After about half a second the
- * process ends, because the broker runs the jobs of a dead worker elsewhere, while a job without an answer would hang
- * for ever. Threads: any.
+ * back. After about half a second the process ends, because the broker runs the jobs of a dead worker elsewhere, while
+ * a job without an answer would hang for ever. Threads: any.
  */
 void slot_memory_wait(unsigned attempt);
 

@@ -1,7 +1,9 @@
 /*
  * slot_flight.c - dispatches that are on a device (flights): the slot writes the inputs of the next one while the
- * device computes. A dispatch can fly when all its jobs make one batch of a plain model whose session takes several
- * runs; other dispatches wait until nothing flies. Flights end in the order in which they began.
+ * device computes.
+ *
+ * A dispatch can fly when all its jobs make one batch of a plain model whose session takes several runs; other
+ * dispatches wait until nothing flies. Flights end in the order in which they began.
  */
 #include "slot_internal.h"
 
