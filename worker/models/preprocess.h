@@ -5,7 +5,7 @@
  * mean) * scale per channel, NCHW or NHWC, RGB or BGR, inverted when the config says so.
  * A network of 16-bit floats gets the same numbers, rounded.
  * A network of 8-bit integers gets q = round(real / scale) + zero point of its own quantisation, through a table of 256
- * values per channel; When the config has neither mean nor scale, uint8 takes the pixels as they are, and int8 takes
+ * values per channel. When the config has neither mean nor scale, uint8 takes the pixels as they are, and int8 takes
  * them minus 128.
  * Threads: any (pure functions).
  */
