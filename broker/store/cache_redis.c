@@ -70,17 +70,17 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
 /* Closing a socket loses the mails in it, so both ends are read first. */
 static void read_out(void *socket)
 {
-    struct redis_mail *builder;
-    while ((builder = redis_mail_receive(socket)) != NULL)
-        redis_mail_free(builder);
+    struct redis_mail *mail;
+    while ((mail = redis_mail_receive(socket)) != NULL)
+        redis_mail_free(mail);
 }
 
 void cache_redis_free(struct cache_redis *redis)
 {
     if (!redis)
         return;
-    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_STOP);
-    if (!builder || !redis_mail_send(redis->socket, builder))
+    struct redis_mail *mail = redis_mail_new(REDIS_MAIL_STOP);
+    if (!mail || !redis_mail_send(redis->socket, mail))
         return; /* the thread still uses what would be freed */
     pthread_join(redis->id, NULL);
     read_out(redis->thread.socket);
@@ -94,23 +94,23 @@ static struct redis_mail *address(struct cache_redis *redis, enum redis_mail_kin
                                   const char *tenant)
 {
     char request[DIGEST_TEXT_BYTES], model[DIGEST_TEXT_BYTES];
-    struct redis_mail *builder = redis_mail_new(kind);
-    if (builder)
-        builder->about = *key;
-    if (builder)
-        snprintf(builder->key, sizeof builder->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
+    struct redis_mail *mail = redis_mail_new(kind);
+    if (mail)
+        mail->about = *key;
+    if (mail)
+        snprintf(mail->key, sizeof mail->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
                  digest_text(key->request, request), digest_text(key->model, model), key->precision);
-    return builder;
+    return mail;
 }
 
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
 {
-    struct redis_mail *builder = redis->breaker.open ? NULL : address(redis, REDIS_MAIL_GET, key, tenant);
-    if (!builder)
+    struct redis_mail *mail = redis->breaker.open ? NULL : address(redis, REDIS_MAIL_GET, key, tenant);
+    if (!mail)
         return false;
-    builder->question = ++redis->questions;
-    *ret_question = builder->question;
-    return redis_mail_send(redis->socket, builder);
+    mail->question = ++redis->questions;
+    *ret_question = mail->question;
+    return redis_mail_send(redis->socket, mail);
 }
 
 void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, const char *tenant,
@@ -121,68 +121,68 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
         redis->left_out++;
         return;
     }
-    struct redis_mail *builder = address(redis, REDIS_MAIL_PUT, key, tenant);
-    if (!builder)
+    struct redis_mail *mail = address(redis, REDIS_MAIL_PUT, key, tenant);
+    if (!mail)
         return;
-    builder->shared = stored_make(shared, key, builder->key); /* its own references: the thread releases them */
+    mail->shared = stored_make(shared, key, mail->key); /* its own references: the thread releases them */
     size_t bytes = shared_message_bytes(shared);
-    if (!builder->shared)
-        redis_mail_free(builder);
-    else if (redis_mail_send(redis->socket, builder)) {
+    if (!mail->shared)
+        redis_mail_free(mail);
+    else if (redis_mail_send(redis->socket, mail)) {
         redis->stores++;
         redis->store_bytes += bytes;
     }
 }
 
-static void on_state(struct cache_redis *redis, const struct redis_mail *builder)
+static void on_state(struct cache_redis *redis, const struct redis_mail *mail)
 {
     bool was_open = redis->breaker.open;
-    bool told = strcmp(redis->breaker.reason, builder->text) == 0;
-    if (builder->up)
+    bool told = strcmp(redis->breaker.reason, mail->text) == 0;
+    if (mail->up)
         breaker_close(&redis->breaker);
     else
-        breaker_trip(&redis->breaker, builder->text);
-    if (builder->up && was_open)
+        breaker_trip(&redis->breaker, mail->text);
+    if (mail->up && was_open)
         log_event(LOG_INFO, "cache_up", "kind=redis host=%s port=%d", redis->thread.place.host,
                   redis->thread.place.port);
-    else if (!builder->up && !told)
+    else if (!mail->up && !told)
         log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
-                  redis->thread.place.port, builder->text);
+                  redis->thread.place.port, mail->text);
 }
 
 /* An answer: true when it is one for the caller. */
-static bool on_answer(struct cache_redis *redis, struct redis_mail *builder, uint64_t *ret_question, bool *ret_hit,
+static bool on_answer(struct cache_redis *redis, struct redis_mail *mail, uint64_t *ret_question, bool *ret_hit,
                       struct cache_value *ret_value)
 {
-    *ret_question = builder->question;
-    bool ours = builder->shared && stored_is(builder->shared, &builder->about, builder->key);
-    *ret_hit = ours && cache_value_read(builder->shared, ret_value) == PEN_OK;
-    if (builder->shared && !ours) { /* it is computed again, and replaces the stored one */
+    *ret_question = mail->question;
+    bool ours = mail->shared && stored_is(mail->shared, &mail->about, mail->key);
+    *ret_hit = ours && cache_value_read(mail->shared, ret_value) == PEN_OK;
+    if (mail->shared && !ours) { /* it is computed again, and replaces the stored one */
         redis->mismatched++;
-        log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", builder->key,
+        log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", mail->key,
                   "the value there was not put under this key");
     }
     if (*ret_hit)
-        builder->shared = NULL; /* given on */
-    if (!builder->failed)
+        mail->shared = NULL; /* given on */
+    if (!mail->failed)
         breaker_pass(&redis->breaker);
     return true;
 }
 
 bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *ret_hit, struct cache_value *ret_value)
 {
-    struct redis_mail *builder;
+    struct redis_mail *mail;
     bool answered = false;
-    while (!answered && (builder = redis_mail_receive(redis->socket)) != NULL) {
-        if (builder->kind == REDIS_MAIL_ANSWER) {
-            answered = on_answer(redis, builder, ret_question, ret_hit, ret_value);
-        } else if (builder->kind == REDIS_MAIL_STATE) {
-            on_state(redis, builder);
-        } else if (builder->kind == REDIS_MAIL_STORED) {
+    while (!answered && (mail = redis_mail_receive(redis->socket)) != NULL) {
+        if (mail->kind == REDIS_MAIL_ANSWER) {
+            answered = on_answer(redis, mail, ret_question, ret_hit, ret_value);
+        } else if (mail->kind == REDIS_MAIL_STATE) {
+            on_state(redis, mail);
+        } else if (mail->kind == REDIS_MAIL_STORED) {
             redis->stores--;
-            redis->store_bytes -= builder->bytes;
+            redis->store_bytes -= mail->bytes;
         }
-        redis_mail_free(builder);
+        redis_mail_free(mail);
     }
     return answered;
 }
@@ -195,9 +195,9 @@ void cache_redis_give_up(struct cache_redis *redis)
         return;
     log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
               redis->thread.place.port, redis->breaker.reason);
-    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_CHECK);
-    if (builder)
-        redis_mail_send(redis->socket, builder);
+    struct redis_mail *mail = redis_mail_new(REDIS_MAIL_CHECK);
+    if (mail)
+        redis_mail_send(redis->socket, mail);
 }
 
 void *cache_redis_socket(struct cache_redis *redis)

@@ -20,36 +20,36 @@ void __tsan_release(void *address);
 
 struct redis_mail *redis_mail_new(enum redis_mail_kind kind)
 {
-    struct redis_mail *builder = calloc(1, sizeof *builder);
-    if (builder)
-        builder->kind = kind;
-    return builder;
+    struct redis_mail *mail = calloc(1, sizeof *mail);
+    if (mail)
+        mail->kind = kind;
+    return mail;
 }
 
-void redis_mail_free(struct redis_mail *builder)
+void redis_mail_free(struct redis_mail *mail)
 {
-    if (!builder)
+    if (!mail)
         return;
-    shared_message_release(builder->shared);
-    free(builder);
+    shared_message_release(mail->shared);
+    free(mail);
 }
 
-bool redis_mail_send(void *socket, struct redis_mail *builder)
+bool redis_mail_send(void *socket, struct redis_mail *mail)
 {
-    __tsan_release(builder); /* libzmq is not instrumented: the hand-over must be told */
-    if (zmq_send(socket, &builder, sizeof builder, ZMQ_DONTWAIT) == (int)sizeof builder)
+    __tsan_release(mail); /* libzmq is not instrumented: the hand-over must be told */
+    if (zmq_send(socket, &mail, sizeof mail, ZMQ_DONTWAIT) == (int)sizeof mail)
         return true;
-    redis_mail_free(builder);
+    redis_mail_free(mail);
     return false;
 }
 
 struct redis_mail *redis_mail_receive(void *socket)
 {
-    struct redis_mail *builder;
-    if (zmq_recv(socket, &builder, sizeof builder, ZMQ_DONTWAIT) != (int)sizeof builder)
+    struct redis_mail *mail;
+    if (zmq_recv(socket, &mail, sizeof mail, ZMQ_DONTWAIT) != (int)sizeof mail)
         return NULL;
-    __tsan_acquire(builder);
-    return builder;
+    __tsan_acquire(mail);
+    return mail;
 }
 
 static struct digest digest_of(const uint8_t *bytes, size_t size)

@@ -35,10 +35,10 @@ struct redis_mail {
     struct cache_key about; /* the key whose text is in `key` */
 };
 
-struct redis_mail *redis_mail_new(enum redis_mail_kind kind);   /* NULL without memory */
-void redis_mail_free(struct redis_mail *builder);               /* with its message; NULL is fine */
-bool redis_mail_send(void *socket, struct redis_mail *builder); /* takes it; false: it was freed */
-struct redis_mail *redis_mail_receive(void *socket);            /* gives it; NULL = none there */
+struct redis_mail *redis_mail_new(enum redis_mail_kind kind); /* NULL without memory */
+void redis_mail_free(struct redis_mail *mail);                /* with its message; NULL is fine */
+bool redis_mail_send(void *socket, struct redis_mail *mail);  /* takes it; false: it was freed */
+struct redis_mail *redis_mail_receive(void *socket);          /* gives it; NULL = none there */
 
 /* A value as Redis holds it: magic, frame count and sizes, the frames, a digest over all. */
 uint8_t *value_encode(const struct shared_message *shared, size_t *ret_bytes); /* malloc'd; NULL without memory */

@@ -23,12 +23,12 @@ struct cache_talk {
 
 static void report(const struct cache_talk *talk, bool up, const char *text)
 {
-    struct redis_mail *builder = redis_mail_new(REDIS_MAIL_STATE);
-    if (!builder)
+    struct redis_mail *mail = redis_mail_new(REDIS_MAIL_STATE);
+    if (!mail)
         return;
-    builder->up = up;
-    snprintf(builder->text, sizeof builder->text, "%.90s", text);
-    redis_mail_send(talk->thread->socket, builder);
+    mail->up = up;
+    snprintf(mail->text, sizeof mail->text, "%.90s", text);
+    redis_mail_send(talk->thread->socket, mail);
 }
 
 static void go_down(struct cache_talk *talk, const char *text)
@@ -49,52 +49,52 @@ static void come_up(struct cache_talk *talk)
     report(talk, talk->redis != NULL, talk->redis ? "" : reason);
 }
 
-static void append_put(struct cache_talk *talk, const struct redis_mail *builder)
+static void append_put(struct cache_talk *talk, const struct redis_mail *mail)
 {
     size_t size = 0;
     char ttl[24];
-    uint8_t *value = value_encode(builder->shared, &size);
+    uint8_t *value = value_encode(mail->shared, &size);
     snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)talk->thread->ttl_ms);
     if (!value)
         redisAppendCommand(talk->redis, "PING");
     else if (talk->thread->ttl_ms)
-        redisAppendCommand(talk->redis, "SET %s %b PX %s", builder->key, value, size, ttl);
+        redisAppendCommand(talk->redis, "SET %s %b PX %s", mail->key, value, size, ttl);
     else
-        redisAppendCommand(talk->redis, "SET %s %b", builder->key, value, size);
+        redisAppendCommand(talk->redis, "SET %s %b", mail->key, value, size);
     free(value);
 }
 
-static void append(struct cache_talk *talk, const struct redis_mail *builder)
+static void append(struct cache_talk *talk, const struct redis_mail *mail)
 {
-    if (builder->kind == REDIS_MAIL_GET)
-        redisAppendCommand(talk->redis, "GET %s", builder->key);
-    else if (builder->kind == REDIS_MAIL_PUT)
-        append_put(talk, builder);
+    if (mail->kind == REDIS_MAIL_GET)
+        redisAppendCommand(talk->redis, "GET %s", mail->key);
+    else if (mail->kind == REDIS_MAIL_PUT)
+        append_put(talk, mail);
     else
         redisAppendCommand(talk->redis, "PING");
 }
 
 /* Sends the mail back with Redis' answer; NULL = there was no answer. */
-static void answer(struct cache_talk *talk, struct redis_mail *builder, const redisReply *reply)
+static void answer(struct cache_talk *talk, struct redis_mail *mail, const redisReply *reply)
 {
-    if (builder->kind == REDIS_MAIL_CHECK) {
-        redis_mail_free(builder);
+    if (mail->kind == REDIS_MAIL_CHECK) {
+        redis_mail_free(mail);
         if (reply)
             report(talk, true, "");
         return;
     }
-    if (builder->kind == REDIS_MAIL_PUT) {
-        builder->kind = REDIS_MAIL_STORED;
-        builder->bytes = shared_message_bytes(builder->shared);
-        shared_message_release(builder->shared);
-        builder->shared = NULL;
+    if (mail->kind == REDIS_MAIL_PUT) {
+        mail->kind = REDIS_MAIL_STORED;
+        mail->bytes = shared_message_bytes(mail->shared);
+        shared_message_release(mail->shared);
+        mail->shared = NULL;
     } else {
-        builder->kind = REDIS_MAIL_ANSWER;
-        builder->failed = !reply;
+        mail->kind = REDIS_MAIL_ANSWER;
+        mail->failed = !reply;
         if (reply && reply->type == REDIS_REPLY_STRING)
-            builder->shared = value_decode((const uint8_t *)reply->str, reply->len);
+            mail->shared = value_decode((const uint8_t *)reply->str, reply->len);
     }
-    redis_mail_send(talk->thread->socket, builder);
+    redis_mail_send(talk->thread->socket, mail);
 }
 
 /* Sends all gathered questions in one write. A time-out or error ends the connection, because its later answers
@@ -116,13 +116,13 @@ static void exchange(struct cache_talk *talk)
 /* False: told to stop. */
 static bool collect(struct cache_talk *talk)
 {
-    struct redis_mail *builder;
-    while (talk->count < PIPELINE_MAX && (builder = redis_mail_receive(talk->thread->socket)) != NULL) {
-        if (builder->kind == REDIS_MAIL_STOP) {
-            redis_mail_free(builder);
+    struct redis_mail *mail;
+    while (talk->count < PIPELINE_MAX && (mail = redis_mail_receive(talk->thread->socket)) != NULL) {
+        if (mail->kind == REDIS_MAIL_STOP) {
+            redis_mail_free(mail);
             return false;
         }
-        talk->letters[talk->count++] = builder;
+        talk->letters[talk->count++] = mail;
     }
     return true;
 }

@@ -1,7 +1,7 @@
 #include "streams_script.h"
 
 /* clang-format off */
-const char *const ensemble_plan_prelude =
+const char *const script_prelude =
     "local P = KEYS[1]\n"
     "local clock = redis.call('TIME')\n"
     "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"
@@ -40,7 +40,7 @@ const char *const ensemble_plan_prelude =
     "  ring('-' .. id)\n"
     "end\n";
 
-const char *const ensemble_plan_texts[SCRIPT_COUNT] = {
+const char *const script_texts[SCRIPT_COUNT] = {
     [SCRIPT_ACCEPT] =
         "local id, label, key, model, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]\n"
         "local tenant = string.match(label, '^%S+')\n"

@@ -25,6 +25,6 @@ enum stream_script {
     SCRIPT_COUNT
 };
 
-extern const char *const ensemble_plan_prelude, *const ensemble_plan_texts[SCRIPT_COUNT];
+extern const char *const script_prelude, *const script_texts[SCRIPT_COUNT];
 
 #endif

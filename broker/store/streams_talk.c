@@ -363,7 +363,7 @@ static bool load_scripts(struct talk *talk)
 {
     for (int i = 0; i < SCRIPT_COUNT; i++) {
         char text[6144];
-        int bytes = snprintf(text, sizeof text, "%s%s", ensemble_plan_prelude, ensemble_plan_texts[i]);
+        int bytes = snprintf(text, sizeof text, "%s%s", script_prelude, script_texts[i]);
         redisReply *reply = redisCommand(talk->redis, "SCRIPT LOAD %b", text, (size_t)bytes);
         if (reply && reply->type == REDIS_REPLY_STRING)
             snprintf(talk->sha[i], sizeof talk->sha[i], "%.40s", reply->str);
