@@ -1,4 +1,4 @@
-/* What peers send to a gateway over HTTP/2, in two pieces, through a real server and TCP on loopback: frames, headers, messages and their prefixes. A stream's
+/* What peers send to a gateway over HTTP/2, in two pieces, through a real server and TCP on loopback: frames, headers, messages and their prefixes, which are read as inferences. A stream's
    messages are answered one by one; the answers of other calls come at once, later, or never. */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "grpc_infer.h"
 #include "grpc_server.h"
 #include "local_host.h"
 
@@ -25,10 +26,27 @@ static void on_gone(void *arg)
     waiting = NULL;
 }
 
+/* Every message is read as an inference, too. */
+static void read_inference(const struct grpc_request *request)
+{
+    struct hold *hold = hold_new();
+    const struct grpc_infer_source source = {
+        .message = request->message, .bytes = request->message_bytes, .hold = hold};
+    struct inference *inference = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    bool final = false;
+    if (hold && grpc_infer_read(&source, &inference, &final, &error) != PEN_OK && !error.text[0])
+        abort(); /* a refusal has a sentence */
+    inference_free(inference);
+    hold_release(hold);
+}
+
 static void on_request(void *context, struct grpc_request *request)
 {
     struct grpc_answer answer = {.parts_count = 0};
     bool stream = streams(context, request->path);
+    if (!request->ended)
+        read_inference(request);
     if (stream && request->ended) {
         grpc_end(request, GRPC_OK, "");
     } else if (!stream && !waiting && strcmp(request->path, "/w") == 0) {
