@@ -65,6 +65,8 @@ static const struct setting table[] = {
 /* The broker and the worker mean something else by PENSTOCK_<SETTING>. */
 static const struct setting_variable variables[] = {
     {"http", "PENSTOCK_GATEWAY_HTTP", settings_old_never},
+    {"grpc", "PENSTOCK_GATEWAY_GRPC", settings_old_never},
+    {"grpc-streams", "PENSTOCK_GATEWAY_GRPC_STREAMS", settings_old_never},
     {"allow-remote", "PENSTOCK_GATEWAY_ALLOW_REMOTE", settings_old_never},
     {"threads", "PENSTOCK_GATEWAY_THREADS", settings_old_never},
     {"json", "PENSTOCK_GATEWAY_JSON", settings_old_never},

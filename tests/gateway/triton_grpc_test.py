@@ -9,9 +9,9 @@ The last line is `N passed, N failed, N skipped`.
 import os
 import queue
 import socket
+import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import models
@@ -340,6 +340,31 @@ def late(gateway, pool, channel):
         pool.worker.send_signal(18)
 
 
+def tokens(folder):
+    """A bearer token as over HTTP: whose it is decides what it may do."""
+    for name, roles in (("broker", "admin"), ("asks", "submit"), ("works", "worker")):
+        subprocess.run([BIN / "penstock", "keygen", folder / f"{name}.key", "--name", name, "--roles", roles, "--list", folder / "keys"], check=True, capture_output=True)
+    public = next(line.split("=")[1].strip() for line in (folder / "broker.key").read_text().splitlines() if line.startswith("public"))
+    root = folder / "keyed"
+    models.save(root, "batched", models.model([("x", "FP32", ["n", 4])], [("Identity", ["x"], ["y"])], [("y", "FP32", ["n", 4])]), {"max_batch_size": 8})
+    worker = [BIN / "penstock-worker", "--broker", "{workers}", "--models", root, "--slots", "1", "--threads", "1", "--key", folder / "works.key", "--broker-key", public]
+    pool = Pool(BIN, folder, worker, ["--key", folder / "broker.key", "--keys", folder / "keys"])
+    file = folder / "tokens"
+    file.write_text(f"ann {folder}/asks.key first-token-1111111\n")
+    file.chmod(0o600)
+    gateway = pool.gateway("--grpc", "127.0.0.1:*", "--tokens", file, "--key", folder / "asks.key", "--broker-key", public)
+    scores, ann = tensor("x", np.array([[1, 9, 5, 7]], np.float32), "FP32"), {"authorization": "Bearer first-token-1111111"}
+    with triton.InferenceServerClient(gateway.grpc) as client:
+        check(wait_for(client.is_server_ready), "health needs no token")
+        refused(client.get_server_metadata, "UNAUTHENTICATED", "Bearer", "all else does")
+        refused(lambda: client.infer("batched", [scores], headers={"authorization": "Bearer wrong-token-00000"}), "UNAUTHENTICATED", "nobody", "a wrong one")
+        check(client.infer("batched", [scores], headers=ann).as_numpy("y") is not None, "a job with a token")
+        refused(lambda: client.load_model("batched", headers=ann), "PERMISSION_DENIED", "admin", "its key lacks the role")
+        refused(lambda: client.update_log_settings({"log_info": True}, headers=ann), "PERMISSION_DENIED", "settings", "the gateway's settings are not everybody's")
+        check(client.get_log_settings(headers=ann), "but they may be looked at")
+    check(pool.stop() == [0, 0, 0], "all end in good order")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -364,6 +389,7 @@ def main():
             check(wait_for(lambda: stub(request, timeout=30)), "the other gateway answers")
             edges(small, channel, stub)
         check(all(code == 0 for code in pool.stop()), "all end in good order")
+        tokens(folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 
