@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import models
@@ -326,18 +327,43 @@ def late(gateway, pool, channel):
     request = service_pb2.ModelInferRequest(model_name="same_uint8", raw_input_contents=[b"12"])
     request.inputs.add(name="x", datatype="UINT8", shape=[1, 2])
     call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", service_pb2.ModelInferRequest.SerializeToString, None)
+
+    def metric(name):
+        return int([line.split()[1] for line in gateway.ask("metrics").body.decode().splitlines() if line.startswith(name + " ")][0])
     pool.worker.send_signal(19)
     try:
-        def metric(name):
-            return int([line.split()[1] for line in gateway.ask("metrics").body.decode().splitlines() if line.startswith(name + " ")][0])
         refused(lambda: call(request, timeout=0.4), "DEADLINE_EXCEEDED", "", "a deadline that passes")
         before = metric("penstock_gateway_hung_up_total")
         given_up = call.future(request, timeout=30)
         check(wait_for(lambda: metric("penstock_gateway_inferences") == 1), "it waits")
         given_up.cancel()
         check(wait_for(lambda: metric("penstock_gateway_hung_up_total") == before + 1 and metric("penstock_gateway_inferences") == 0), "a call that is given up gives up its job")
+        many = [call.future(request, timeout=60) for _ in range(8)]
+        check(wait_for(lambda: metric("penstock_gateway_inferences") == 4), "calls on one connection")
+        time.sleep(0.3)
+        check(metric("penstock_gateway_inferences") == 4, "no more than --grpc-streams", metric("penstock_gateway_inferences"))
     finally:
         pool.worker.send_signal(18)
+    check(all(future.result() for future in many), "the others come after them")
+    large, taken = service_pb2.ModelInferRequest(model_name="same_uint8", raw_input_contents=[bytes(100000)]), []
+    large.inputs.add(name="x", datatype="UINT8", shape=[1, 100000])
+
+    def requests():
+        for number in range(60):
+            taken.append(number)
+            yield large
+    stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer", service_pb2.ModelInferRequest.SerializeToString,
+                                   service_pb2.ModelStreamInferResponse.FromString)
+    pool.worker.send_signal(19)
+    try:
+        answers = stream(requests(), timeout=60)
+        check(wait_for(lambda: len(taken) > 2), "a stream begins")
+        time.sleep(0.5)
+        held = len(taken)
+        check(held < 40 and metric("penstock_gateway_body_bytes") < 3 << 20, "flow control holds back who sends faster than he is answered", held)
+    finally:
+        pool.worker.send_signal(18)
+    check(len([answer for answer in answers if answer.infer_response.raw_output_contents[0] == bytes(100000)]) == 60, "and all is answered")
 
 
 def tokens(folder):
@@ -370,7 +396,7 @@ def main():
         folder = Path(name)
         models.save_all(folder / "models")
         pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1"])
-        gateway = pool.gateway("--grpc", "127.0.0.1:*", "--max-head", "16KiB")
+        gateway = pool.gateway("--grpc", "127.0.0.1:*", "--grpc-streams", "4")
         small = pool.gateway("--grpc", "127.0.0.1:*", "--max-body", "1MiB", "--max-head", "16KiB")
         check(wait_for(lambda: gateway.ask("v2/models/chain/ready").status == 200 and gateway.ask("v2/health/ready").status == 200
                        and small.ask("v2/health/ready").status == 200), "the pool is ready")

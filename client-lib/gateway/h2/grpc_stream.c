@@ -237,6 +237,8 @@ static void keep_ahead(struct grpc_stream *stream, const uint8_t *data, size_t b
 
 static void take_ahead(struct grpc_stream *stream)
 {
+    if (stream->ahead_used == 0)
+        return;
     stream->ahead_at +=
         take(stream, (const uint8_t *)stream->ahead_data + stream->ahead_at, stream->ahead_used - stream->ahead_at);
     if (stream->ahead_at < stream->ahead_used)
