@@ -302,6 +302,7 @@ def edges(gateway, channel, stub):
     refused(lambda: channel.unary_unary("/inference.GRPCInferenceService/None")(b"", timeout=30), "UNIMPLEMENTED", "reflection", "an unknown method")
     infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     refused(lambda: infer(b"\x0a\xff", timeout=30), "INVALID_ARGUMENT", "ModelInferRequest", "a message that is none")
+    refused(lambda: infer(models.field(1, b"\xff\xfe"), timeout=30), "INVALID_ARGUMENT", "UTF-8", "a name that is no text")
     refused(lambda: infer(b"", timeout=30), "INVALID_ARGUMENT", "model", "an empty message")
     refused(lambda: infer(bytes(2 << 20), timeout=30), "RESOURCE_EXHAUSTED", "--max-body", "a message that is too large")
     refused(lambda: channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", metadata=[("x", "y" * 20000)], timeout=30), "RESOURCE_EXHAUSTED", "", "large headers")
@@ -366,6 +367,23 @@ def late(gateway, pool, channel):
     check(len([answer for answer in answers if answer.infer_response.raw_output_contents[0] == bytes(100000)]) == 60, "and all is answered")
 
 
+def ending(gateway, pool):
+    """A gateway that is told to end answers what is under way, and takes no more."""
+    request = service_pb2.ModelInferRequest(model_name="same_uint8", raw_input_contents=[b"34"])  # not in the cache
+    request.inputs.add(name="x", datatype="UINT8", shape=[1, 2])
+    with grpc.insecure_channel(gateway.grpc) as channel:
+        call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", service_pb2.ModelInferRequest.SerializeToString, None)
+        pool.worker.send_signal(19)
+        try:
+            under_way = call.future(request, timeout=60)
+            check(wait_for(lambda: b"penstock_gateway_inferences 1" in gateway.ask("metrics").body), "a call is under way")
+            gateway.program.terminate()
+            refused(lambda: [call(request, timeout=0.2) for _ in range(20)], "", "", "no call is begun any more")
+        finally:
+            pool.worker.send_signal(18)
+        check(under_way.result() and gateway.program.wait(30) == 0, "what was under way is answered")
+
+
 def tokens(folder):
     """A bearer token as over HTTP: whose it is decides what it may do."""
     for name, roles in (("broker", "admin"), ("asks", "submit"), ("works", "worker")):
@@ -414,6 +432,7 @@ def main():
             stub = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", service_pb2.ModelInferRequest.SerializeToString, None)
             check(wait_for(lambda: stub(request, timeout=30)), "the other gateway answers")
             edges(small, channel, stub)
+        ending(gateway, pool)
         check(all(code == 0 for code in pool.stop()), "all end in good order")
         tokens(folder)
     print(f"{passed} passed, {failed} failed, 0 skipped")

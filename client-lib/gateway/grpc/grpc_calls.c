@@ -135,7 +135,7 @@ static void on_call_gone(void *arg)
 static bool keep_text(const ProtobufCMessage *message, const char *field, char *to, size_t room)
 {
     const char *text = field ? message_text(message, field) : "";
-    if (strlen(text) >= room)
+    if (strlen(text) >= room || !utf8_valid(text, strlen(text)))
         return false;
     memcpy(to, text, strlen(text) + 1);
     return true;
@@ -155,7 +155,7 @@ static const char *take_message(struct grpc_call *call)
     if (!keep_text(message, method->model, call->call.model, sizeof call->call.model) ||
         !keep_text(message, method->model ? "version" : NULL, call->call.version, sizeof call->call.version) ||
         !keep_text(message, method->region, call->call.region, sizeof call->call.region))
-        return "a name has at most 255 bytes, a version 63";
+        return "a name is UTF-8 of at most 255 bytes, a version of 63";
     if (method->body)
         method->body(message, &call->body);
     call->call.body = call->body.data;

@@ -41,6 +41,13 @@ static bool no_memory(struct grpc_reader *reader)
     return false;
 }
 
+/* protobuf-c does not look whether a string is UTF-8. */
+static bool is_text(const char *text, size_t room)
+{
+    size_t bytes = strlen(text);
+    return bytes < room && utf8_valid(text, bytes);
+}
+
 /* ---- parameters ---- */
 
 static bool parameter_u64(const parameter_message *value, uint64_t *ret_value)
@@ -86,7 +93,7 @@ static bool take_flag(struct grpc_reader *reader, const char *name, const parame
 static bool take_sequence(struct grpc_reader *reader, const parameter_message *value)
 {
     const char *text = parameter_text(value);
-    if (text && strlen(text) < PARAMETER_NAME_BYTES && sequence_id_of_text(text, &reader->inference->sequence_id))
+    if (text && is_text(text, PARAMETER_NAME_BYTES) && sequence_id_of_text(text, &reader->inference->sequence_id))
         return true;
     return parameter_u64(value, &reader->inference->sequence_id) ||
            fail(reader, "a sequence_id is a number or a text of at most %d bytes", PARAMETER_NAME_BYTES - 1);
@@ -96,7 +103,7 @@ static bool take_custom(struct grpc_reader *reader, const char *name, const para
 {
     struct inference *inference = reader->inference;
     struct pen_parameter *to = &inference->parameters[inference->parameters_count];
-    if (inference->parameters_count == INFERENCE_PARAMETERS_MAX || !*name || strlen(name) >= PARAMETER_NAME_BYTES)
+    if (inference->parameters_count == INFERENCE_PARAMETERS_MAX || !*name || !is_text(name, PARAMETER_NAME_BYTES))
         return fail(reader, "a request has at most 64 parameters, each with a name of at most 255 bytes");
     *to = (struct pen_parameter){.name = name};
     inference->parameters_count++;
@@ -120,8 +127,8 @@ static bool take_custom(struct grpc_reader *reader, const char *name, const para
     case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM:
         to->kind = PEN_PARAMETER_TEXT;
         to->value.text = value->string_param;
-        return strlen(value->string_param) < PARAMETER_TEXT_BYTES ||
-               fail(reader, "parameter '%s' has more than 4095 bytes", name);
+        return is_text(value->string_param, PARAMETER_TEXT_BYTES) ||
+               fail(reader, "parameter '%s' is no UTF-8, or has more than 4095 bytes", name);
     default:
         return fail(reader, "parameter '%s' has no value", name);
     }
@@ -333,8 +340,8 @@ static bool take_input(struct grpc_reader *reader, const input_message *input, s
     struct inference_target target = {.region = NULL};
     uint64_t elements = 0;
     *tensor = (struct pen_tensor){.name = input->name, .dtype = datatype_parse(input->datatype)};
-    if (!*input->name || strlen(input->name) >= PARAMETER_NAME_BYTES)
-        return fail(reader, "an input has no name, or one of more than 255 bytes");
+    if (!*input->name || !is_text(input->name, PARAMETER_NAME_BYTES))
+        return fail(reader, "an input has no name, or one that is no UTF-8 or has more than 255 bytes");
     if (tensor->dtype == PEN_DTYPE_NONE)
         return fail(reader, "input '%s' has no datatype that the protocol knows, such as FP32", input->name);
     if (!take_shape(reader, input, tensor))
@@ -370,8 +377,8 @@ static bool take_output(struct grpc_reader *reader, const output_message *from)
     struct inference *inference = reader->inference;
     struct inference_output *output = &inference->outputs[inference->outputs_count++];
     *output = (struct inference_output){.name = from->name, .binary = true};
-    if (!*from->name || strlen(from->name) >= PARAMETER_NAME_BYTES)
-        return fail(reader, "an output has no name, or one of more than 255 bytes");
+    if (!*from->name || !is_text(from->name, PARAMETER_NAME_BYTES))
+        return fail(reader, "an output has no name, or one that is no UTF-8 or has more than 255 bytes");
     for (size_t i = 0; i < from->n_parameters; i++)
         if (!take_tensor_parameter(reader, from->parameters[i]->key, from->parameters[i]->value, &output->target,
                                    &output->classes))
@@ -398,10 +405,10 @@ static bool take_request(struct grpc_reader *reader)
 {
     const request_message *message = reader->message;
     struct inference *inference = reader->inference;
-    if (!*message->model_name || strlen(message->model_name) >= CALL_NAME_BYTES || strlen(message->model_version) >= 64)
-        return fail(reader, "a model's name has 1 to 255 bytes, its version at most 63");
-    if (strlen(message->id) >= PARAMETER_TEXT_BYTES)
-        return fail(reader, "an id has at most 4095 bytes");
+    if (!*message->model_name || !is_text(message->model_name, CALL_NAME_BYTES) || !is_text(message->model_version, 64))
+        return fail(reader, "a model's name is UTF-8 of 1 to 255 bytes, its version of at most 63");
+    if (!is_text(message->id, PARAMETER_TEXT_BYTES))
+        return fail(reader, "an id is UTF-8 of at most 4095 bytes");
     inference->model = message->model_name;
     inference->version = message->model_version;
     inference->id = *message->id ? message->id : NULL;
