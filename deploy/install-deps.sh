@@ -30,6 +30,7 @@ runtime|libcjson1*|config.json of models, --json output
 runtime|libpng16-16*|image decoding in the command line tool
 runtime|libjpeg62-turbo*|image decoding in the command line tool
 runtime|zlib1g|compressed bodies in the gateway
+runtime|libnghttp2-14*|HTTP/2 of the gateway, for gRPC
 runtime|libxnnpack0*|fast CPU kernels
 runtime|libpthreadpool0*|threads of those kernels
 runtime|libncursesw6*|the live view of `penstock top`
@@ -49,6 +50,7 @@ build|libxxhash-dev|request digests
 build|libcjson-dev|JSON
 build|libpng-dev|image decoding
 build|zlib1g-dev|compressed bodies in the gateway
+build|libnghttp2-dev|HTTP/2 of the gateway, for gRPC
 build|libjpeg-dev|image decoding
 build|libxnnpack-dev|fast CPU kernels
 build|libpthreadpool-dev|threads of those kernels

@@ -106,7 +106,7 @@ penstock_package(broker penstock-broker "inference worker pool: takes jobs and g
                  "Queues, batches and caches jobs. Loses nothing when a worker or the\nbroker itself is killed.")
 penstock_package(worker penstock-worker "inference worker pool: runs models for a broker"
                  "Loads a folder of models (ONNX, TFLite, TensorFlow.js), warms them up and\nruns the jobs that a Penstock broker sends.")
-penstock_package(gateway penstock-gateway "inference worker pool: Open Inference Protocol over HTTP"
+penstock_package(gateway penstock-gateway "inference worker pool: Open Inference Protocol over HTTP and gRPC"
                  "Lets curl, tritonclient and browsers run jobs on a Penstock pool.")
 penstock_package(cli penstock "inference worker pool: command line"
                  "Runs jobs on a Penstock pool and watches it: submit, models, workers, top,\ntrace, load, drain; import makes a model folder.")

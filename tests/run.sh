@@ -164,7 +164,7 @@ elif [ $mode = soak ]; then
     suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"
 else
     if $install; then # the test with the real tritonclient skips where it cannot be had
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python tritonclient "tritonclient[http]" numpy' >/dev/null || true
+        timeout 120 bash -c '. tests/support/venv.sh; venv_python tritonclient "tritonclient[http,grpc]" numpy' >/dev/null || true
     fi
     suite tests run_ctest "$build" quick "$jobs"
     if [ $mode = full ]; then

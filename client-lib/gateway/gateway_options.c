@@ -16,6 +16,8 @@ static const struct setting table[] = {
      "endpoint of the broker for clients; several separated by commas"},
     {"http", SETTING_TEXT, AT(http), "127.0.0.1:8000", NULL, 0, 0, NULL,
      "address for HTTP; port * lets the system choose"},
+    {"grpc", SETTING_TEXT, AT(grpc), "none", NULL, 0, 0, NULL,
+     "address for gRPC, such as 127.0.0.1:8001; port * lets the system choose; none = no gRPC"},
     {"tenant", SETTING_TEXT, AT(tenant), "default", NULL, 0, 0, NULL, "tenant to act for"},
     {"key", SETTING_TEXT, AT(key), "", NULL, 0, 0, NULL,
      "key file of `penstock keygen`, where the broker asks for keys; role submit"},
@@ -40,6 +42,8 @@ static const struct setting table[] = {
      "at most so many; 64 more may ask for health alone"},
     {"connections-per-address", SETTING_INT, AT(connections_per_address), "12288", "connections", 1, 1000000, NULL,
      "at most so many of one address, of IPv6 one network of 64 bits"},
+    {"grpc-streams", SETTING_INT, AT(streams), "128", "calls", 1, 100000, NULL,
+     "calls that may be under way on one connection of gRPC"},
     {"idle", SETTING_DURATION, AT(idle_us), "5min", NULL, SECOND / 10, 24 * HOUR, NULL,
      "how long a connection may wait between two requests"},
     {"head-timeout", SETTING_DURATION, AT(head_us), "10s", NULL, SECOND / 10, HOUR, NULL,
@@ -61,6 +65,8 @@ static const struct setting table[] = {
 /* The broker and the worker mean something else by PENSTOCK_<SETTING>. */
 static const struct setting_variable variables[] = {
     {"http", "PENSTOCK_GATEWAY_HTTP", settings_old_never},
+    {"grpc", "PENSTOCK_GATEWAY_GRPC", settings_old_never},
+    {"grpc-streams", "PENSTOCK_GATEWAY_GRPC_STREAMS", settings_old_never},
     {"allow-remote", "PENSTOCK_GATEWAY_ALLOW_REMOTE", settings_old_never},
     {"threads", "PENSTOCK_GATEWAY_THREADS", settings_old_never},
     {"json", "PENSTOCK_GATEWAY_JSON", settings_old_never},
@@ -70,13 +76,14 @@ static const struct setting_variable variables[] = {
 
 const struct settings_program gateway_program = {
     .name = "penstock-gateway",
-    .usage = "penstock-gateway [--broker ENDPOINT] [--http ADDRESS] [options]",
-    .about = "Serves the models of a pool over HTTP by the Open Inference Protocol (version 2), for clients that know "
+    .usage = "penstock-gateway [--broker ENDPOINT] [--http ADDRESS] [--grpc ADDRESS] [options]",
+    .about = "Serves the models of a pool over HTTP and gRPC by the Open Inference Protocol (version 2), for clients "
+             "that know "
              "nothing of Penstock: curl, tritonclient,\n"
              "browsers. It is a client of the broker. Prints one line with its address when it listens, and ends in "
              "good order at SIGTERM.",
     .after = "Example:\n  penstock-gateway &\n  curl localhost:8000/v2/repository/index -X POST\n\n"
-             "JSON: {evt, http, broker, pid}\n\n"
+             "JSON: {evt, http, grpc, broker, pid}\n\n"
              "Exit codes: 0 ended at a signal, 1 failed, 2 wrong usage, 3 cannot listen, 4 ended before its requests "
              "(a second signal, or --drain-timeout).",
     .table = table,
@@ -91,11 +98,14 @@ enum pen_status gateway_options_check(struct gateway_options *options, struct pe
     if (strpbrk(options->cors, "\r\n ") || strlen(options->cors) > 250)
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "--cors is one origin of at most 250 characters, such as https://shop.example, or *");
-    if (!options->allow_remote && !*options->tokens && !host_is_local(options->http))
+    const char *far = !host_is_local(options->http)                                         ? options->http
+                      : strcmp(options->grpc, "none") != 0 && !host_is_local(options->grpc) ? options->grpc
+                                                                                            : NULL;
+    if (!options->allow_remote && !*options->tokens && far)
         return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "--http %s can be reached from other machines and nobody would be asked who they are; add "
+                             "%s can be reached from other machines and nobody would be asked who they are; add "
                              "--tokens, or --allow-remote when a "
                              "firewall or a proxy keeps strangers out",
-                             options->http);
+                             far);
     return PEN_OK;
 }

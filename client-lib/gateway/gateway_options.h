@@ -11,9 +11,10 @@
 #include "settings.h"
 
 struct gateway_options {
-    const char *broker, *tenant, *key, *broker_key, *tokens, *http, *cors, *shared_memory, *log_level, *log_format;
+    const char *broker, *tenant, *key, *broker_key, *tokens, *http, *grpc, *cors, *shared_memory, *log_level,
+        *log_format;
     bool allow_remote, json;
-    int64_t max_body, body_memory, max_head, connections, connections_per_address, threads;
+    int64_t max_body, body_memory, max_head, connections, connections_per_address, streams, threads;
     int64_t idle_us, head_us, refresh_us, order_us, drain_us;
     enum region_rule region_rule; /* of shared_memory */
 };

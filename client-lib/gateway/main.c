@@ -12,6 +12,8 @@
 #include "deadline.h"
 #include "gateway.h"
 #include "gateway_options.h"
+#include "grpc_routes.h"
+#include "grpc_server.h"
 #include "local_host.h"
 #include "logline.h"
 #include "notify.h"
@@ -70,6 +72,11 @@ static void raise_descriptors(const struct gateway_options *options)
                   "fewer connections than --connections can be open at once (ulimit -n)");
 }
 
+static unsigned under_way(const struct gateway *gateway)
+{
+    return http_server_under_way(gateway->server) + (gateway->grpc ? grpc_server_under_way(gateway->grpc) : 0);
+}
+
 static void on_signal(void *arg)
 {
     struct program *program = arg;
@@ -80,11 +87,13 @@ static void on_signal(void *arg)
     if (program->ending)
         return;
     log_event(LOG_INFO, "draining", "signal=%s under_way=%u", strsignal((int)info.ssi_signo),
-              http_server_under_way(program->gateway.server));
+              under_way(&program->gateway));
     notify_send("STOPPING=1");
     program->ending = program->gateway.draining = true;
     program->end_us = clock_now_us() + (uint64_t)program->options.drain_us;
     http_server_drain(program->gateway.server);
+    if (program->gateway.grpc)
+        grpc_server_drain(program->gateway.grpc);
 }
 
 static bool watch(void *context, int fd, void (*ready)(void *arg), void *arg)
@@ -108,6 +117,28 @@ static enum pen_status open_server(struct program *program, int fd, struct pen_e
                                                .context = &program->gateway};
     if (http_server_new(&server, &program->gateway.server) != PEN_OK ||
         !http_server_watch(program->gateway.server, program->signals, on_signal, program))
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptor to start");
+    return PEN_OK;
+}
+
+static enum pen_status open_grpc(struct program *program, int fd, struct pen_error *reterr)
+{
+    const struct gateway_options *options = &program->options;
+    struct gateway *gateway = &program->gateway;
+    const struct grpc_server_options server = {.fd = fd,
+                                               .connections_max = (unsigned)options->connections,
+                                               .address_max = (unsigned)options->connections_per_address,
+                                               .streams_max = (unsigned)options->streams,
+                                               .head_max = (size_t)options->max_head,
+                                               .message_max = (size_t)options->max_body,
+                                               .idle_us = (uint64_t)options->idle_us,
+                                               .streams = grpc_routes_stream,
+                                               .on_request = grpc_routes_take,
+                                               .context = gateway};
+    if (fd < 0)
+        return PEN_OK;
+    if (grpc_server_new(&server, &gateway->grpc) != PEN_OK ||
+        !http_server_watch(gateway->server, grpc_server_fd(gateway->grpc), grpc_server_ready, gateway->grpc))
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptor to start");
     return PEN_OK;
 }
@@ -141,7 +172,7 @@ static enum pen_status open_sessions(struct program *program, struct pen_error *
     return session_pool_get(gateway->sessions, options->key, &gateway->own, reterr);
 }
 
-static enum pen_status open_all(struct program *program, int fd, struct pen_error *reterr)
+static enum pen_status open_all(struct program *program, int fd, int grpc_fd, struct pen_error *reterr)
 {
     struct gateway *gateway = &program->gateway;
     const struct gateway_options *options = &program->options;
@@ -154,6 +185,8 @@ static enum pen_status open_all(struct program *program, int fd, struct pen_erro
     hold_budget_set((size_t)options->body_memory);
     enum pen_status status = open_server(program, fd, reterr);
     if (status == PEN_OK)
+        status = open_grpc(program, grpc_fd, reterr);
+    if (status == PEN_OK)
         status = open_offloads(gateway, (unsigned)options->threads, reterr);
     return status == PEN_OK ? open_sessions(program, reterr) : status;
 }
@@ -161,6 +194,7 @@ static enum pen_status open_all(struct program *program, int fd, struct pen_erro
 /* Requests first: what they wait for is still there. */
 static void close_all(struct gateway *gateway)
 {
+    grpc_server_free(gateway->grpc);
     http_server_free(gateway->server);
     offload_free(gateway->compute);
     offload_free(gateway->questions);
@@ -192,20 +226,23 @@ static void look_at_pool(struct program *program, uint64_t now_us)
     routes_refresh(&program->gateway);
 }
 
-static void announce(const struct program *program, int fd)
+static void announce(const struct program *program, int fd, int grpc_fd)
 {
-    char address[LISTEN_TEXT_BYTES];
-    const char *form = program->options.json ? "{\"evt\":\"listening\",\"http\":\"%s\",\"broker\":\"%s\",\"pid\":%ld}\n"
-                                             : "evt=listening http=%s broker=%s pid=%ld\n";
+    char address[LISTEN_TEXT_BYTES], grpc[LISTEN_TEXT_BYTES] = "none";
+    const char *form = program->options.json
+                           ? "{\"evt\":\"listening\",\"http\":\"%s\",\"grpc\":\"%s\",\"broker\":\"%s\",\"pid\":%ld}\n"
+                           : "evt=listening http=%s grpc=%s broker=%s pid=%ld\n";
     listen_text(fd, address);
+    if (grpc_fd >= 0)
+        listen_text(grpc_fd, grpc);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    printf(form, address, program->options.broker, (long)getpid());
+    printf(form, address, grpc, program->options.broker, (long)getpid());
 #pragma GCC diagnostic pop
     fflush(stdout);
-    log_event(LOG_INFO, "listening", "http=%s broker=%s version=%s", address, program->options.broker,
+    log_event(LOG_INFO, "listening", "http=%s grpc=%s broker=%s version=%s", address, grpc, program->options.broker,
               PENSTOCK_VERSION);
-    notify_send("READY=1\nSTATUS=http %s, broker %s", address, program->options.broker);
+    notify_send("READY=1\nSTATUS=http %s, grpc %s, broker %s", address, grpc, program->options.broker);
     if (program->options.allow_remote && !program->gateway.tokens)
         log_event(LOG_WARN, "remote_allowed", "reason=%s",
                   "nobody is asked who they are; keep strangers out by a firewall or a proxy");
@@ -213,8 +250,7 @@ static void announce(const struct program *program, int fd)
 
 static bool goes_on(const struct program *program, uint64_t now_us)
 {
-    return !program->ending ||
-           (!program->at_once && http_server_under_way(program->gateway.server) > 0 && now_us < program->end_us);
+    return !program->ending || (!program->at_once && under_way(&program->gateway) > 0 && now_us < program->end_us);
 }
 
 static int loop(struct program *program)
@@ -223,6 +259,8 @@ static int loop(struct program *program)
     while (goes_on(program, now_us)) {
         http_server_turn(program->gateway.server, TURN_MS);
         now_us = clock_now_us();
+        if (program->gateway.grpc)
+            grpc_server_look(program->gateway.grpc, now_us);
         look_at_tokens(program, now_us);
         look_at_pool(program, now_us);
         if (beat_us != UINT64_MAX && now_us - beaten_us >= beat_us) {
@@ -230,7 +268,7 @@ static int loop(struct program *program)
             notify_send("WATCHDOG=1");
         }
     }
-    unsigned left = http_server_under_way(program->gateway.server);
+    unsigned left = under_way(&program->gateway);
     log_event(LOG_INFO, "stopped", "under_way=%u", left);
     return left ? EXIT_SIGNAL : EXIT_DRAINED;
 }
@@ -249,13 +287,15 @@ static bool is_usage(enum pen_status status)
 static int run(struct program *program)
 {
     struct pen_error error = {.status = PEN_OK};
-    int fd = -1, code;
+    int fd = -1, grpc_fd = -1, code;
     if (*program->options.tokens && tokens_new(program->options.tokens, &program->gateway.tokens, &error) != PEN_OK)
         return fail(EXIT_USAGE, &error);
     if (listen_at(program->options.http, &fd, &error) != PEN_OK)
         return fail(error.status == PEN_ERR_INVALID ? EXIT_USAGE : EXIT_LISTEN, &error);
-    if (open_all(program, fd, &error) == PEN_OK) {
-        announce(program, fd);
+    if (strcmp(program->options.grpc, "none") != 0 && listen_at(program->options.grpc, &grpc_fd, &error) != PEN_OK)
+        return fail(error.status == PEN_ERR_INVALID ? EXIT_USAGE : EXIT_LISTEN, &error);
+    if (open_all(program, fd, grpc_fd, &error) == PEN_OK) {
+        announce(program, fd, grpc_fd);
         code = loop(program);
     } else {
         code = fail(is_usage(error.status) ? EXIT_USAGE : EXIT_FAILED, &error);

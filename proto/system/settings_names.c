@@ -65,6 +65,8 @@ const char *const settings_names[] = {
     "FRAME_LIMIT",
     "GATEWAY_ALLOW_REMOTE",
     "GATEWAY_CONFIG",
+    "GATEWAY_GRPC",
+    "GATEWAY_GRPC_STREAMS",
     "GATEWAY_HTTP",
     "GATEWAY_JSON",
     "GATEWAY_THREADS",

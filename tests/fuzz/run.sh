@@ -85,7 +85,7 @@ for target in $targets; do
     fi
     passed=$((passed + 1))
     case $target in
-    fuzz_envelope | fuzz_meta | fuzz_broker | fuzz_worker | fuzz_client | fuzz_http | fuzz_gateway_http | fuzz_gateway_infer) wire=$((wire + $(cat "$build/$target.passed"))) ;;
+    fuzz_envelope | fuzz_meta | fuzz_broker | fuzz_worker | fuzz_client | fuzz_http | fuzz_gateway_http | fuzz_gateway_grpc | fuzz_gateway_infer) wire=$((wire + $(cat "$build/$target.passed"))) ;;
     esac
 done
 [ "$wire" -eq 0 ] || echo "fuzz: $wire frames and requests at what reads the network"

@@ -70,9 +70,11 @@ class Pool:
 class Gateway:
     def __init__(self, pool, program):
         self.program = program
-        self.address = json.loads(program.stdout.readline())["http"]
+        said = json.loads(program.stdout.readline())
+        self.address, self.grpc = said["http"], said["grpc"]
         self.host, port = self.address.rsplit(":", 1)
         self.port = int(port)
+        self.grpc_port = int(self.grpc.rsplit(":", 1)[1]) if self.grpc != "none" else None
 
     def ask(self, path, body=None, method=None, **headers):
         """body: bytes, or what becomes JSON. Headers: Content_Length=..."""

@@ -7,21 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address_table.h"
 #include "deadline.h"
 #include "http_connection.h"
 
-#define SPARES_MAX    64u /* beside connections_max */
-#define EVENTS_MAX    256
-#define ACCEPTS_MAX   64 /* in one turn */
-#define LOOK_US       250000u
-#define WATCHES_MAX   512u
-#define ADDRESS_SLOTS 4096u
-
-struct address_count {
-    struct address_count *next;
-    uint64_t address;
-    unsigned count;
-};
+#define SPARES_MAX  64u /* beside connections_max */
+#define EVENTS_MAX  256
+#define ACCEPTS_MAX 64 /* in one turn */
+#define LOOK_US     250000u
+#define WATCHES_MAX 512u
 
 struct http_watch {
     void (*ready)(void *arg);
@@ -39,7 +33,7 @@ struct http_server {
     uint64_t looked_us;
     unsigned watches_count;
     struct http_watch watches[WATCHES_MAX];
-    struct address_count *addresses[ADDRESS_SLOTS];
+    struct address_table addresses;
 };
 
 /* What an event carries: a watch, the listening socket, or a connection. */
@@ -47,56 +41,6 @@ static struct http_watch *watch_of(struct http_server *server, void *pointer)
 {
     struct http_watch *watch = pointer;
     return watch >= server->watches && watch < server->watches + server->watches_count ? watch : NULL;
-}
-
-/* ---- addresses ---- */
-
-/* Of IPv6 the network, all of which one host may have for itself; what is mapped from IPv4 has none. */
-static uint64_t address_key(const struct sockaddr_storage *address)
-{
-    uint64_t halves[2] = {0, 0};
-    if (address->ss_family == AF_INET)
-        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr;
-    if (address->ss_family == AF_INET6)
-        memcpy(halves, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, sizeof halves);
-    return halves[0] ? halves[0] : halves[1];
-}
-
-static bool address_is_local(const struct sockaddr_storage *address)
-{
-    static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
-    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
-    if (address->ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == 127;
-    return address->ss_family == AF_INET6 && (IN6_IS_ADDR_LOOPBACK(six) || memcmp(six, mapped, sizeof mapped) == 0);
-}
-
-static struct address_count **address_slot(struct http_server *server, uint64_t address)
-{
-    struct address_count **slot = &server->addresses[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-    while (*slot && (*slot)->address != address)
-        slot = &(*slot)->next;
-    return slot;
-}
-
-/* False without memory. */
-static bool address_add(struct http_server *server, uint64_t address, unsigned *ret_count)
-{
-    struct address_count **slot = address_slot(server, address);
-    if (!*slot && !(*slot = calloc(1, sizeof **slot)))
-        return false;
-    (*slot)->address = address;
-    *ret_count = ++(*slot)->count;
-    return true;
-}
-
-static void address_remove(struct http_server *server, uint64_t address)
-{
-    struct address_count **slot = address_slot(server, address), *found = *slot;
-    if (!found || --found->count > 0)
-        return;
-    *slot = found->next;
-    free(found);
 }
 
 /* ---- connections ---- */
@@ -119,7 +63,7 @@ static void on_ended(struct connection_shared *shared, struct http_connection *c
         server->first = connection->next;
     if (connection->next)
         connection->next->previous = connection->previous;
-    address_remove(server, connection->address);
+    address_remove(&server->addresses, connection->address);
     server->count--;
     server->spares -= connection->spare;
     shared->counts.connections = server->count;
@@ -159,7 +103,7 @@ static void welcome(struct http_server *server, int fd, const struct sockaddr_st
     struct http_connection *connection = calloc(1, sizeof *connection);
     unsigned same = 0;
     int one = 1;
-    if (!connection || !address_add(server, address_key(address), &same)) {
+    if (!connection || !address_add(&server->addresses, address_key(address), &same)) {
         free(connection);
         close(fd);
         return;

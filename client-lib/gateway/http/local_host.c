@@ -49,17 +49,17 @@ enum pen_status listen_at(const char *address, int *ret_fd, struct pen_error *re
     socklen_t size;
     int one = 1;
     if (!parse(address, &to, &size))
-        return pen_error_set(
-            reterr, PEN_ERR_INVALID,
-            "--http %s is no address; one looks like 127.0.0.1:8000 or [::1]:8000 (port * lets the system choose)",
-            address);
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "%s is no address to listen at; one looks like 127.0.0.1:8000 or [::1]:8000 (port * lets "
+                             "the system choose)",
+                             address);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
         bind(fd, (const struct sockaddr *)&to, size) == 0 && listen(fd, BACKLOG) == 0) {
         *ret_fd = fd;
         return PEN_OK;
     }
-    pen_error_set(reterr, PEN_ERR_IO, "--http cannot listen on %s: %s; name another address", address,
+    pen_error_set(reterr, PEN_ERR_IO, "cannot listen on %s: %s; name another address", address,
                   errno == EADDRINUSE ? "it is taken, perhaps by another gateway" : strerror(errno));
     if (fd >= 0)
         close(fd);

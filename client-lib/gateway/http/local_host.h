@@ -11,7 +11,7 @@
 
 /* "localhost", "127.0.0.1", "[::1]", with or without a port. */
 bool host_is_local(const char *host);
-/* Opens a listening socket at "127.0.0.1:8000" or "[::1]:8000"; port * lets the system choose. IO or INVALID with a sentence that names --http. */
+/* Opens a listening socket at "127.0.0.1:8000" or "[::1]:8000"; port * lets the system choose. IO or INVALID with a sentence. */
 enum pen_status listen_at(const char *address, int *ret_fd, struct pen_error *reterr);
 /* Where it listens, as listen_at takes it. */
 #define LISTEN_TEXT_BYTES 80

@@ -24,5 +24,6 @@ call_answer answer_trace_get, answer_trace_set, answer_logging_get, answer_loggi
 
 /* The names of the table of calls, for the metrics; NULL beyond the last. */
 const char *call_name(unsigned kind);
+unsigned call_kind(const char *name); /* the row of "other" if there is none */
 
 #endif

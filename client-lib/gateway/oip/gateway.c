@@ -2,6 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+
+#include "logline.h"
 
 unsigned http_status_of(enum pen_status status)
 {
@@ -29,6 +32,28 @@ unsigned http_status_of(enum pen_status status)
     default:
         return 400;
     }
+}
+
+enum pen_status gateway_find_session(struct gateway *gateway, const char *authorization,
+                                     struct gateway_session **ret_session, bool *ret_may_set, struct pen_error *reterr)
+{
+    struct pen_error error = {.status = PEN_OK};
+    *ret_session = gateway->own;
+    *ret_may_set = true;
+    if (!gateway->tokens)
+        return PEN_OK;
+    bool bearer = authorization && strncasecmp(authorization, "Bearer ", 7) == 0;
+    const char *token = bearer ? authorization + 7 + strspn(authorization + 7, " ") : "";
+    const struct token_owner *owner = *token ? tokens_find(gateway->tokens, token, strlen(token)) : NULL;
+    if (!owner)
+        return pen_error_set(reterr, PEN_ERR_DENIED,
+                             bearer ? "nobody has this token" : "send a token: Authorization: Bearer TOKEN");
+    *ret_may_set = owner->settings;
+    if (session_pool_get(gateway->sessions, owner->key_file, ret_session, &error) == PEN_OK)
+        return PEN_OK;
+    log_event(LOG_WARN, "session_failed", "name=%s reason=%s", owner->name, error.text);
+    return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                         "the gateway cannot reach the broker with the key of this token; its log says why");
 }
 
 static void count(struct gateway *gateway, unsigned kind, unsigned status)

@@ -8,6 +8,7 @@
 #ifndef GATEWAY_H
 #define GATEWAY_H
 
+#include "grpc_server.h"
 #include "http_server.h"
 #include "inference.h"
 #include "offload.h"
@@ -18,8 +19,15 @@
 
 #define CALL_KINDS 24
 
+enum call_place {
+    ON_LOOP,
+    ON_QUESTION,
+    ON_ORDER
+}; /* which thread answers: the loop's; one that may wait; one for load and unload */
+
 struct gateway {
     struct http_server *server;
+    struct grpc_server *grpc; /* NULL: off */
     struct session_pool *sessions;
     struct gateway_session *own; /* of --key: health, and everybody where there are no tokens */
     struct tokens *tokens;       /* NULL: nobody is asked for one */
@@ -35,8 +43,9 @@ struct gateway {
     uint64_t started_us;
     bool refreshing;                 /* the own session's listing */
     uint64_t answers[CALL_KINDS][6]; /* by row of the table of calls and the first digit of the status */
-    uint64_t cancelled;              /* requests whose peer hung up */
-    unsigned inferences;             /* under way */
+    uint64_t grpc_answers[CALL_KINDS][GRPC_CODES];
+    uint64_t cancelled;  /* requests whose peer hung up */
+    unsigned inferences; /* under way */
 };
 
 /* What a call's path says. Texts are the call's own. */
@@ -63,6 +72,13 @@ struct call {
     enum pen_status status;
     struct pen_error error;
 };
+
+/*
+ * The session that an Authorization header stands for ("" or NULL: there is none), and whether it may change the gateway's own settings.
+ * DENIED: nobody's token; UNAVAILABLE: the broker cannot be reached with its key. Both with a sentence.
+ */
+enum pen_status gateway_find_session(struct gateway *gateway, const char *authorization,
+                                     struct gateway_session **ret_session, bool *ret_may_set, struct pen_error *reterr);
 
 unsigned http_status_of(enum pen_status status);
 

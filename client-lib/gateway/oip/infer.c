@@ -6,6 +6,7 @@
 
 #include "content_coding.h"
 #include "deadline.h"
+#include "infer_count.h"
 #include "infer_read.h"
 #include "infer_write.h"
 
@@ -49,40 +50,18 @@ static void exchange_free(void *arg)
 
 /* ---- the end ---- */
 
-static uint64_t rows_of(const struct exchange *exchange)
-{
-    const struct pen_tensor *first = &exchange->inference->inputs[0];
-    uint64_t rows = 1;
-    if (first->rank == 0 || first->dims[0] <= 1)
-        return rows;
-    const struct listing *listing = directory_peek(exchange->session->directory);
-    const struct pen_model *model = listing ? listing_find(listing, exchange->model, exchange->version) : NULL;
-    if (model && model_batch_max(model) > 0)
-        rows = (uint64_t)first->dims[0];
-    listing_release(listing);
-    return rows;
-}
-
-/* A name that the pool does not know is not counted: anybody can make up names. */
 static void count(const struct exchange *exchange)
 {
-    const struct pen_result_info *info = exchange->result ? pen_result_info(exchange->result) : NULL;
-    struct usage_request request = {
-        .model = exchange->model, .backend = "", .total_ns = (clock_now_us() - exchange->began_us) * 1000};
-    if (!info || exchange->status == PEN_ERR_NOT_FOUND)
-        return;
-    request.failed = exchange->status != PEN_OK;
-    request.cancelled = exchange->status == PEN_ERR_CANCELLED;
-    request.version = info->version;
-    request.backend = info->backend;
-    request.rows = rows_of(exchange);
-    request.queue_ns = info->queue_us * 1000;
-    request.infer_ns = info->compute_us * 1000;
-    request.input_ns = exchange->input_us * 1000;
-    request.output_ns = exchange->output_us * 1000;
-    request.batch = info->batch_size;
-    request.cached = info->cached;
-    usage_add(exchange->gateway->usage, &request);
+    infer_count(&(struct infer_tally){.gateway = exchange->gateway,
+                                      .session = exchange->session,
+                                      .inference = exchange->inference,
+                                      .result = exchange->result,
+                                      .model = exchange->model,
+                                      .version = exchange->version,
+                                      .status = exchange->status,
+                                      .began_us = exchange->began_us,
+                                      .input_us = exchange->input_us,
+                                      .output_us = exchange->output_us});
 }
 
 static void end_badly(struct exchange *exchange)

@@ -33,21 +33,27 @@ bool tensor_parameters_read(struct json *json, struct tensor_parameters *to)
     return !json->why;
 }
 
-/* A text names a sequence by 63 bits of its digest: two of a million texts agree once in ten million pools. */
-static bool read_sequence_id(struct json *json, uint64_t *ret_id)
+bool sequence_id_of_text(const char *text, uint64_t *ret_id)
 {
-    char text[PARAMETER_NAME_BYTES];
-    if (json_peek(json) != JSON_STRING)
-        return json_u64(json, ret_id);
-    struct digest_stream *stream = json_string(json, text, sizeof text) ? digest_new(DIGEST_XXH3) : NULL;
+    struct digest_stream *stream = digest_new(DIGEST_XXH3);
     if (!stream)
-        return json_fail(json, "a sequence_id is a number or a short text");
+        return false;
     digest_update_text(stream, text);
     struct digest digest = digest_final(stream);
     digest_free(stream);
     memcpy(ret_id, digest.bytes, sizeof *ret_id);
     *ret_id |= *text ? UINT64_C(1) << 63 : 0;
     *ret_id = *text ? *ret_id : 0;
+    return true;
+}
+
+static bool read_sequence_id(struct json *json, uint64_t *ret_id)
+{
+    char text[PARAMETER_NAME_BYTES];
+    if (json_peek(json) != JSON_STRING)
+        return json_u64(json, ret_id);
+    if (!json_string(json, text, sizeof text) || !sequence_id_of_text(text, ret_id))
+        return json_fail(json, "a sequence_id is a number or a short text");
     return true;
 }
 

@@ -20,6 +20,9 @@ struct tensor_parameters {
     char region[PARAMETER_NAME_BYTES]; /* "" = none */
 };
 
+/* A text names a sequence by 63 bits of its digest: two of a million texts agree once in ten million pools. "": 0, none. False without memory. */
+bool sequence_id_of_text(const char *text, uint64_t *ret_id);
+
 /* At the object. What is not known is passed over. */
 bool tensor_parameters_read(struct json *json, struct tensor_parameters *ret_parameters);
 

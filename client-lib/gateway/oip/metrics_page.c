@@ -40,6 +40,27 @@ static void write_connections(const struct gateway *gateway, struct bytes *to)
     one(to, "penstock_gateway_bytes_out_total", "counter", "bytes sent", counts.bytes_out);
 }
 
+static void write_grpc(const struct gateway *gateway, struct bytes *to)
+{
+    struct grpc_counts counts = gateway->grpc ? grpc_server_counts(gateway->grpc) : (struct grpc_counts){.late = 0};
+    head(to, "penstock_gateway_grpc_requests_total", "counter", "messages answered over gRPC, by call and status");
+    for (unsigned kind = 0; call_name(kind); kind++)
+        for (unsigned code = 0; code < GRPC_CODES; code++)
+            if (gateway->grpc_answers[kind][code])
+                bytes_format(to, "penstock_gateway_grpc_requests_total{call=\"%s\",status=\"%s\"} %" PRIu64 "\n",
+                             call_name(kind), grpc_code_name((enum grpc_code)code), gateway->grpc_answers[kind][code]);
+    one(to, "penstock_gateway_grpc_connections", "gauge", "connections of --grpc now", counts.connections);
+    one(to, "penstock_gateway_grpc_connections_total", "counter", "connections of --grpc ever", counts.accepted);
+    one(to, "penstock_gateway_grpc_connections_spare_total", "counter",
+        "connections of --grpc beyond a limit: they may ask for health alone", counts.turned_away);
+    one(to, "penstock_gateway_grpc_peers_late_total", "counter", "calls and connections of --grpc that were too slow",
+        counts.late);
+    one(to, "penstock_gateway_grpc_malformed_total", "counter", "connections of --grpc that were no HTTP/2, or flooded",
+        counts.bad);
+    one(to, "penstock_gateway_grpc_bytes_in_total", "counter", "bytes of messages received over gRPC", counts.bytes_in);
+    one(to, "penstock_gateway_grpc_bytes_out_total", "counter", "bytes of messages sent over gRPC", counts.bytes_out);
+}
+
 static void label(const struct usage_model *model, struct bytes *to)
 {
     bytes_text(to, "{model=");
@@ -134,6 +155,7 @@ enum pen_status answer_metrics(struct call *call, struct pen_error *reterr)
         (clock_now_us() - gateway->started_us) / 1000000);
     write_requests(gateway, to);
     write_connections(gateway, to);
+    write_grpc(gateway, to);
     one(to, "penstock_gateway_inferences", "gauge", "inference requests under way", gateway->inferences);
     one(to, "penstock_gateway_hung_up_total", "counter", "requests whose peer hung up before the answer",
         gateway->cancelled);

@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "calls.h"
 #include "infer.h"
 #include "local_host.h"
-#include "logline.h"
-
-enum call_place { ON_LOOP, ON_QUESTION, ON_ORDER };
 
 /* {m} a model, {v} a version, {r} a region of shared memory. */
 static const struct route {
@@ -56,10 +52,26 @@ static const struct route {
 
 #define ROUTES_COUNT (sizeof routes / sizeof *routes)
 
-static const char *const names[] = {
-    "infer",   "live",    "ready", "server", "statistics",    "metadata",           "model_ready",
-    "config",  "index",   "load",  "unload", "shared_memory", "cuda_shared_memory", "trace_setting",
-    "logging", "metrics", "other"};
+static const char *const names[] = {"infer",
+                                    "live",
+                                    "ready",
+                                    "server",
+                                    "statistics",
+                                    "metadata",
+                                    "model_ready",
+                                    "config",
+                                    "index",
+                                    "load",
+                                    "unload",
+                                    "shared_memory",
+                                    "cuda_shared_memory",
+                                    "trace_setting",
+                                    "logging",
+                                    "metrics",
+                                    "stream_infer",
+                                    "health",
+                                    "reflection",
+                                    "other"};
 #define KIND_OTHER (sizeof names / sizeof *names - 1)
 _Static_assert(sizeof names / sizeof *names <= CALL_KINDS, "each call has its row of counts");
 
@@ -68,7 +80,7 @@ const char *call_name(unsigned kind)
     return kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
-static unsigned kind_of(const char *name)
+unsigned call_kind(const char *name)
 {
     unsigned kind = 0;
     while (kind < KIND_OTHER && strcmp(names[kind], name) != 0)
@@ -138,29 +150,12 @@ static const struct route *route_find(const struct http_head *head, struct call 
 /* The session that the request's token stands for. False: it was answered. */
 static bool find_session(struct call *call)
 {
-    struct gateway *gateway = call->gateway;
-    const char *header = http_head_find(&call->request->head, "Authorization");
     struct pen_error error = {.status = PEN_OK};
-    call->session = gateway->own;
-    call->may_set = true;
-    if (!gateway->tokens)
-        return true;
-    bool bearer = header && strncasecmp(header, "Bearer ", 7) == 0;
-    const char *token = bearer ? header + 7 + strspn(header + 7, " ") : "";
-    const struct token_owner *owner = *token ? tokens_find(gateway->tokens, token, strlen(token)) : NULL;
-    if (!owner) {
-        gateway_fail(gateway, call->kind, call->request, 401,
-                     bearer ? "nobody has this token" : "send a token: Authorization: Bearer TOKEN");
-        return false;
-    }
-    call->may_set = owner->settings;
-    enum pen_status status = session_pool_get(gateway->sessions, owner->key_file, &call->session, &error);
-    if (status == PEN_OK)
-        return true;
-    log_event(LOG_WARN, "session_failed", "name=%s reason=%s", owner->name, error.text);
-    gateway_fail(gateway, call->kind, call->request, 503,
-                 "the gateway cannot reach the broker with the key of this token; its log says why");
-    return false;
+    enum pen_status status = gateway_find_session(call->gateway, http_head_find(&call->request->head, "Authorization"),
+                                                  &call->session, &call->may_set, &error);
+    if (status != PEN_OK)
+        gateway_fail(call->gateway, call->kind, call->request, status == PEN_ERR_DENIED ? 401 : 503, error.text);
+    return status == PEN_OK;
 }
 
 /* ---- calls that are answered with a text ---- */
@@ -273,7 +268,7 @@ void routes_take(void *context, struct http_request *request)
     const char *allowed = NULL;
     unsigned status = 0;
     const struct route *route = route_find(&request->head, &call, &allowed);
-    call.kind = route ? kind_of(route->name) : (unsigned)KIND_OTHER;
+    call.kind = route ? call_kind(route->name) : (unsigned)KIND_OTHER;
     const char *why = objection(gateway, request, route && route->open, &status);
     if (why)
         gateway_fail(gateway, call.kind, request, status, why);
