@@ -26,7 +26,7 @@ for std in c++11 c++17; do
 done
 "$work/use_c" && "$work/use_cpp" || die "a program does not run against the shared library"
 
-$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium) -pthread ||
+$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium libcjson libpng libjpeg) -pthread -lm ||
     die "the static library does not link"
 "$work/use_static" || die "the statically linked program does not run"
 ! readelf -d "$work/use_static" | grep -q libpenstock || die "linked the shared library instead"
@@ -37,7 +37,7 @@ strangers=$(nm -D --defined-only "$lib/libpenstock.so" | awk '{ print $3 }' | gr
 strangers=$(nm --defined-only "$lib/libpenstock.a" | awk '$2 ~ /^[A-TV-Z]$/ { print $3 }' | grep -v '^pen_' || true)
 [ -z "$strangers" ] || die "the static library exports more than pen_*: $strangers"
 
-$cc "$source/client-lib/examples/one_image.c" -o "$work/one_image" $(pkg-config --cflags --libs penstock libpng) || die "one_image with pkg-config"
+$cc "$source/client-lib/examples/one_image.c" -o "$work/one_image" $(pkg-config --cflags --libs penstock) || die "one_image with pkg-config"
 "$work/one_image" 2>"$work/usage" && die "one_image without a file must fail"
 grep -q usage "$work/usage" || die "one_image does not say how to use it"
 
@@ -47,9 +47,8 @@ cat >"$work/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(user C)
 find_package(penstock 0.1 REQUIRED)
-find_package(PNG REQUIRED)
 add_executable(one_image one_image.c)
-target_link_libraries(one_image PRIVATE penstock::penstock PNG::PNG)
+target_link_libraries(one_image PRIVATE penstock::penstock)
 END
 cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$work/usr" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; die "find_package(penstock)"; }
 cmake --build "$work/project/build" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; die "building with the CMake package"; }

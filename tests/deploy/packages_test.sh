@@ -87,7 +87,7 @@ check "a job runs" in_root bash -c "penstock submit --broker $clients digits /va
 in_root apt-get install gcc libc6-dev pkg-config curl >"$folder/out" 2>&1
 printf '#include <penstock/client.h>\n#include <stdio.h>\nint main(void) { return puts(pen_client_version()) < 0; }\n' >"$root/own.c"
 check "a program of somebody else's is built from the packages and runs" in_root bash -c 'gcc /own.c -o /own $(pkg-config --cflags --libs penstock) && /own'
-check "the example is built from the packages alone" in_root bash -c 'apt-get install libpng-dev && cc /usr/share/doc/libpenstock-dev/examples/one_image.c -o /one $(pkg-config --cflags --libs penstock libpng)'
+check "the example is built from the packages alone" in_root bash -c 'cc /usr/share/doc/libpenstock-dev/examples/one_image.c -o /one $(pkg-config --cflags --libs penstock)'
 if python3 "$(dirname "$0")/docs_test.py" "$build/bin" "$source" --root "$root" >"$folder/tutorial" 2>&1; then
     passed=$((passed + $(grep -c '^passed' "$folder/tutorial")))
     grep '^passed' "$folder/tutorial"
