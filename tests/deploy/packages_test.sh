@@ -66,7 +66,7 @@ check "they install as README.md says: $words" in_root bash -c "cd / && $words"
 check "all of them" bash -c "chroot '$root' dpkg-query -W -f '\${Status}\n' penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev | grep -c 'ok installed' | grep -qx 7"
 check "the library is known to the linker at once" in_root bash -c 'ldconfig -p | grep -q libpenstock.so.0'
 check "licence, changelog and manual pages come along" in_root bash -c 'for p in penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev; do test -s /usr/share/doc/$p/copyright && test -s /usr/share/doc/$p/changelog.gz || exit 1; done
-    test -s /usr/share/man/man1/penstock-engine.1.gz && test -s /usr/share/man/man1/penstock-import.1.gz && test -s /usr/share/doc/libpenstock-dev/examples/one_image.c'
+    test -s /usr/share/man/man1/penstock-engine.1.gz && test -s /usr/share/man/man1/penstock-import.1.gz && test -s /usr/share/doc/libpenstock-dev/examples/one_image.c && test -s /usr/include/penstock/penstock.hpp'
 if command -v doxygen >/dev/null; then
     check "pages of section 3, too" in_root test -s /usr/share/man/man3/pen_client_run.3.gz
 fi
