@@ -45,6 +45,10 @@ $cc "$source/client-lib/examples/one_image.c" -o "$work/one_image" $(pkg-config 
 "$work/one_image" 2>"$work/usage" && die "one_image without a file must fail"
 grep -q usage "$work/usage" || die "one_image does not say how to use it"
 
+$cxx -std=c++17 "$source/client-lib/examples/one_image.cpp" -o "$work/one_image_cpp" $(pkg-config --cflags --libs penstock) -pthread || die "one_image.cpp with pkg-config"
+"$work/one_image_cpp" 2>"$work/usage" && die "one_image_cpp without a file must fail"
+grep -q usage "$work/usage" || die "one_image_cpp does not say how to use it"
+
 mkdir "$work/project"
 cp "$source/client-lib/examples/one_image.c" "$work/short.cpp" "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'

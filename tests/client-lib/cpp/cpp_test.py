@@ -22,6 +22,18 @@ FORMS = [("g++", "c++17", []), ("clang++", "c++20", []), ("g++", "c++20", ["-fno
 SAMPLE = SOURCE / "deploy/models/digits/samples/09_nine.png"
 
 
+def example(folder, clients):
+    """examples/one_image.cpp says the same as one_image.c."""
+    source, said = SOURCE / "client-lib/examples/one_image.cpp", []
+    build = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", f"-I{SOURCE}/client-lib/include", f"-I{SOURCE}/proto/include", source, "-o",
+             folder / "one_image_cpp", f"-L{BIN.parent}/lib", "-lpenstock", f"-Wl,-rpath,{BIN.parent}/lib", "-pthread"]
+    done = subprocess.run([str(word) for word in build], capture_output=True, text=True)
+    for program in (folder / "one_image_cpp", BIN / "one_image") if done.returncode == 0 else ():
+        out = subprocess.run([program, SAMPLE, clients], capture_output=True, text=True)
+        said.append([line.split(" (")[0] for line in out.stdout.splitlines()] + [out.stderr])
+    return said and said[0] == said[1] and said[0][0].endswith(": nine"), said or done.stderr
+
+
 def build(folder, number, form):
     """The program, "" where only its words were checked, or the compiler's complaint."""
     compiler, standard, more = form
@@ -65,6 +77,10 @@ def main():
             good = ready and not seen
             passed, failed = passed + good, failed + (not good)
             print(f"{'passed' if good else 'FAILED'}: {' '.join([form[0], form[1], *form[2]])} {seen}", flush=True)
+        if shutil.which("g++"):
+            good, seen = example(folder, pool.clients)
+            passed, failed = passed + bool(good), failed + (not good)
+            print("passed: the example" if good else f"FAILED: the example {seen}", flush=True)
         slow.stop()
         pool.stop()
     print(f"{passed} passed, {failed} failed, {len(FORMS) - len(forms)} skipped")
