@@ -61,6 +61,8 @@ def types_fit():
     check(set(re.findall(r"^export class (\w+)", code, re.M)) == set(re.findall(r"^export class (\w+)", types, re.M)), "and its classes")
     known = set(re.findall(r"\b([A-Z]+\d*): \w+Array", code)) | {"BYTES"}
     check(known == set(re.findall(r"'(\w+)'", types.split("export type Datatype")[1].split(";")[0])), "and its datatypes", known)
+    version = re.search(r"project\(penstock VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
+    check(f'"version": "{version}"' in (NODE / "package.json").read_text(), "package.json has the project's version")
     check((NODE / "README.md").read_text().count("\n") <= 40, "its page has 40 lines at most")
 
 
