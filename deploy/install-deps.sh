@@ -27,8 +27,8 @@ runtime|libhiredis[0-9]*|result cache in Redis
 runtime|libmicrohttpd12*|metrics, health and the dashboard of the broker
 runtime|libxxhash0*|request digests
 runtime|libcjson1*|config.json of models, --json output
-runtime|libpng16-16*|image decoding in the command line tool
-runtime|libjpeg62-turbo*|image decoding in the command line tool
+runtime|libpng16-16*|image decoding in the client library and the command line tool
+runtime|libjpeg62-turbo*|image decoding in the client library and the command line tool
 runtime|zlib1g|compressed bodies in the gateway
 runtime|libnghttp2-14*|HTTP/2 of the gateway, for gRPC
 runtime|libxnnpack0*|fast CPU kernels

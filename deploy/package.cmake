@@ -120,7 +120,7 @@ penstock_package(dev libpenstock-dev "client library of Penstock: headers"
                  "Headers, the static library, a pkg-config file and a CMake package of the\nclient library of the Penstock inference worker pool, its manual pages and\nexamples.")
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpenstock0 (= ${PROJECT_VERSION}), libzmq3-dev, libprotobuf-c-dev, libxxhash-dev, libsodium-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpenstock0 (= ${PROJECT_VERSION}), libzmq3-dev, libprotobuf-c-dev, libxxhash-dev, libsodium-dev, libcjson-dev, libpng-dev, libjpeg-dev")
 set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_CLI_PACKAGE_RECOMMENDS "penstock-engine")
 set(CPACK_DEBIAN_CLI_PACKAGE_SUGGESTS "penstock-broker, penstock-worker, penstock-digits")

@@ -90,62 +90,24 @@ static enum pen_status file_read(const char *file, uint8_t **ret_bytes, size_t *
     return PEN_OK;
 }
 
-static const struct pen_signature *signature_find(const struct pen_model *model, const char *name)
-{
-    for (size_t i = 0; i < model->inputs_count; i++) {
-        if (strcmp(model->inputs[i].name, name) == 0) {
-            return &model->inputs[i];
-        }
-    }
-    return NULL;
-}
-
-/* Without a preprocess a picture still fits a uint8 or int8 input [batch, height, width, 1 or 3]. */
-static enum pen_status preprocess_of(const struct pen_model *model, const struct pen_signature *sig,
-                                     struct preprocess *ret, struct pen_error *reterr)
-{
-    if (*model->preprocess) {
-        return preprocess_parse(model->preprocess, sig, ret, reterr);
-    }
-    bool bytes = sig->dtype == PEN_DTYPE_U8 || sig->dtype == PEN_DTYPE_I8;
-    bool picture =
-        bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[2] > 0 && (sig->dims[3] == 1 || sig->dims[3] == 3);
-    if (!picture) {
-        return preprocess_missing(model, sig, reterr);
-    }
-    *ret = (struct preprocess){
-        "", (uint32_t)sig->dims[3], (uint32_t)sig->dims[1], (uint32_t)sig->dims[2], PICTURE_BILINEAR, PICTURE_STRETCH};
-    return PEN_OK;
-}
-
 static enum pen_status picture_tensor(const struct pen_model *model, const struct pen_signature *sig, const char *file,
                                       const uint8_t *bytes, size_t size, struct pen_tensor *t, void **ret_memory,
                                       struct pen_error *reterr)
 {
     struct preprocess p;
-    struct picture decoded, ready;
+    struct picture decoded;
+    uint8_t *pixels = NULL;
     enum pen_status status = preprocess_of(model, sig, &p, reterr);
     status = status == PEN_OK ? picture_decode(bytes, size, file, NULL, &decoded, reterr) : status;
     if (status != PEN_OK) {
         return status;
     }
-    status = preprocess_picture(&p, &decoded, &ready, reterr);
+    status = preprocess_tensor(&p, &decoded, t, &pixels, reterr);
     picture_fini(&decoded);
-    if (status != PEN_OK) {
-        return status;
+    if (status == PEN_OK) {
+        *ret_memory = pixels;
     }
-    *t = (struct pen_tensor){.dtype = *model->preprocess ? PEN_DTYPE_U8 : sig->dtype,
-                             .rank = 4,
-                             .dims = {1, ready.height, ready.width, ready.channels},
-                             .data = ready.pixels,
-                             .bytes = (size_t)ready.height * ready.width * ready.channels};
-    if (t->dtype == PEN_DTYPE_I8) { /* a quantised input spans the type: pixel - 128 */
-        for (size_t i = 0; i < t->bytes; i++) {
-            ready.pixels[i] ^= 0x80;
-        }
-    }
-    *ret_memory = ready.pixels;
-    return PEN_OK;
+    return status;
 }
 
 /* Fills the one dynamic dimension so that the bytes fit; a second one is ambiguous. */
@@ -174,25 +136,6 @@ static enum pen_status raw_tensor(const struct pen_signature *sig, const char *f
     return PEN_OK;
 }
 
-static enum pen_status input_of(const struct pen_model *model, const char *name, const struct pen_signature **ret_sig,
-                                struct pen_error *reterr)
-{
-    struct preprocess p = {.input = ""};
-    if (!name && *model->preprocess && preprocess_parse(model->preprocess, NULL, &p, NULL) == PEN_OK && *p.input) {
-        name = p.input;
-    }
-    const struct pen_signature *sig = name ? signature_find(model, name) : NULL;
-    if (!name && model->inputs_count) {
-        sig = &model->inputs[0];
-    }
-    if (!sig) {
-        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model %s has no input \"%s\"; its first is \"%s\".",
-                             model->name, name ? name : "", model->inputs_count ? model->inputs[0].name : "");
-    }
-    *ret_sig = sig;
-    return PEN_OK;
-}
-
 enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *model, const char *name,
                                 const char *file, struct pen_error *reterr)
 {
@@ -203,7 +146,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     if (inputs->count >= INPUTS_MAX) {
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "more than %d inputs.", INPUTS_MAX);
     }
-    enum pen_status status = input_of(model, name, &sig, reterr);
+    enum pen_status status = preprocess_input(model, name, &sig, reterr);
     status = status == PEN_OK ? file_read(file, &bytes, &size, reterr) : status;
     if (status != PEN_OK) {
         return status;

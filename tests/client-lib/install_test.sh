@@ -24,9 +24,13 @@ done
 for std in c++11 c++17; do
     $cxx -std=$std -Wall -Wextra -Wpedantic -Werror "$work/use.cpp" -o "$work/use_cpp" $flags $libs || die "the header does not compile as $std"
 done
+echo '#include <penstock/penstock.hpp>
+int main() { penstock::request r("digits"); return penstock::client::try_connect() ? 0 : 1; }' >"$work/short.cpp"
+$cxx -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror "$work/short.cpp" -o "$work/short" $flags $libs -pthread || die "penstock.hpp does not compile"
+"$work/short" || die "a program of penstock.hpp does not run"
 "$work/use_c" && "$work/use_cpp" || die "a program does not run against the shared library"
 
-$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium) -pthread ||
+$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium libcjson libpng libjpeg) -pthread -lm ||
     die "the static library does not link"
 "$work/use_static" || die "the statically linked program does not run"
 ! readelf -d "$work/use_static" | grep -q libpenstock || die "linked the shared library instead"
@@ -37,19 +41,25 @@ strangers=$(nm -D --defined-only "$lib/libpenstock.so" | awk '{ print $3 }' | gr
 strangers=$(nm --defined-only "$lib/libpenstock.a" | awk '$2 ~ /^[A-TV-Z]$/ { print $3 }' | grep -v '^pen_' || true)
 [ -z "$strangers" ] || die "the static library exports more than pen_*: $strangers"
 
-$cc "$source/client-lib/examples/one_image.c" -o "$work/one_image" $(pkg-config --cflags --libs penstock libpng) || die "one_image with pkg-config"
+$cc "$source/client-lib/examples/one_image.c" -o "$work/one_image" $(pkg-config --cflags --libs penstock) || die "one_image with pkg-config"
 "$work/one_image" 2>"$work/usage" && die "one_image without a file must fail"
 grep -q usage "$work/usage" || die "one_image does not say how to use it"
 
+$cxx -std=c++17 "$source/client-lib/examples/one_image.cpp" -o "$work/one_image_cpp" $(pkg-config --cflags --libs penstock) -pthread || die "one_image.cpp with pkg-config"
+"$work/one_image_cpp" 2>"$work/usage" && die "one_image_cpp without a file must fail"
+grep -q usage "$work/usage" || die "one_image_cpp does not say how to use it"
+
 mkdir "$work/project"
-cp "$source/client-lib/examples/one_image.c" "$work/project"
+cp "$source/client-lib/examples/one_image.c" "$work/short.cpp" "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
-project(user C)
+project(user C CXX)
 find_package(penstock 0.1 REQUIRED)
-find_package(PNG REQUIRED)
 add_executable(one_image one_image.c)
-target_link_libraries(one_image PRIVATE penstock::penstock PNG::PNG)
+target_link_libraries(one_image PRIVATE penstock::penstock)
+add_executable(short short.cpp)
+target_compile_features(short PRIVATE cxx_std_20)
+target_link_libraries(short PRIVATE penstock::penstock)
 END
 cmake -S "$work/project" -B "$work/project/build" -DCMAKE_PREFIX_PATH="$work/usr" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; die "find_package(penstock)"; }
 cmake --build "$work/project/build" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; die "building with the CMake package"; }

@@ -28,7 +28,7 @@ prefix=$folder/own
 check "it installs" cmake --install "$build" --prefix "$prefix"
 check "nothing lies outside the prefix" outside "$prefix"
 for file in bin/penstock-broker bin/penstock-engine etc/penstock/broker.conf etc/penstock/worker-cpu.conf lib/systemd/system/penstock-worker@.service share/man/man1/penstock-engine.1 \
-    share/man/man1/penstock-import.1 share/penstock/models/digits/1/model.onnx share/doc/penstock/LICENSE share/doc/libpenstock-dev/examples/one_image.c; do
+    share/man/man1/penstock-import.1 share/penstock/models/digits/1/model.onnx share/doc/penstock/LICENSE share/doc/libpenstock-dev/examples/one_image.c include/penstock/penstock.hpp include/penstock/short.h share/penstock/node/penstock.mjs; do
     check "$file" test -s "$prefix/$file"
 done
 check "the folder of models" test -d "$prefix/var/lib/penstock/models"

@@ -296,6 +296,32 @@ Test(classes, the_first_program_prints_the_name)
     free(err);
 }
 
+Test(classes, a_short_program_asks_with_a_picture)
+{
+    struct pen_error error = {0};
+    struct pen_tensor image = {0};
+    struct pen_class best[4];
+    pen_result *told = NULL;
+    pool_add_worker(&pool, "reference", NULL, NULL);
+    pen_client *client = digits_client(pool.clients);
+    cr_assert_eq(pen_client_picture(client, "digits", SAMPLE("07_seven.png"), &image, &error), PEN_OK, "%s",
+                 error.text);
+    cr_assert_eq(pen_client_infer(client, "digits", &image, 1, 3, &told, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(pen_result_top(told, 0, 4, best), 3);
+    cr_expect_str_eq(best[0].name, "seven");
+    cr_expect(best[0].score >= best[1].score && pen_result_top(told, 1, 4, best) == 0, "there is one row");
+    pen_result_free(told);
+    cr_assert_eq(pen_client_infer(client, "digits", &image, 1, 0, &told, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_result_top(told, 0, 4, best), 4, "read out here");
+    cr_expect(best[0].index == 7 && best[0].score > 0.5f && *best[0].name == 0);
+    cr_expect(pen_result_top(told, 0, 0, best) == 0 && pen_result_top(told, 1, 4, best) == 0);
+    pen_result_free(told);
+    cr_expect_eq(pen_client_picture(client, "nobody", SAMPLE("07_seven.png"), &image, &error), PEN_ERR_NOT_FOUND);
+    cr_expect(strstr(error.text, "nobody"), "%s", error.text);
+    pen_picture_free(&image);
+    pen_client_free(client);
+}
+
 Test(classes, numbers_for_a_model_of_pixels_are_told_what_it_takes)
 {
     static const float numbers[64];

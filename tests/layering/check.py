@@ -56,7 +56,7 @@ LIBRARIES = {
     "zlib.h": {"gateway"},
     "dnnl": {"engine"},
     "oneapi": {"engine"},
-    "png.h": {"picture", "examples"},
+    "png.h": {"picture"},
     "jpeglib.h": {"picture"},
     "jerror.h": {"picture"},
     "curses.h": {"client-lib"},

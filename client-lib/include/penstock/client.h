@@ -398,5 +398,6 @@ PEN_API const char *pen_client_version(void);
 #endif
 
 #include "penstock/admin.h"
+#include "penstock/short.h"
 
 #endif

@@ -17,6 +17,7 @@ struct preprocess {
     uint32_t channels, height, width;
     enum picture_filter filter;
     enum picture_fit fit;
+    bool centred; /* int8 pixels, value - 128: a quantised input without a preprocess spans its type */
 };
 
 /*
@@ -36,8 +37,20 @@ enum pen_status preprocess_missing(const struct pen_model *model, const struct p
 enum pen_status preprocess_array(const struct pen_model *model, const struct pen_signature *sig, const char *file,
                                  const struct pen_tensor *array, struct pen_error *reterr);
 
+/* How a model takes pictures at this input; without a preprocess as its signature tells, where that leaves no doubt. */
+enum pen_status preprocess_of(const struct pen_model *model, const struct pen_signature *sig,
+                              struct preprocess *ret_preprocess, struct pen_error *reterr);
+
+/* The input of that name; NULL: the one that takes pictures, else the first. */
+enum pen_status preprocess_input(const struct pen_model *model, const char *name, const struct pen_signature **ret_sig,
+                                 struct pen_error *reterr);
+
 /* Any picture -> the picture the model takes. */
 enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
                                    struct pen_error *reterr);
+
+/* Any picture -> a tensor [1, height, width, channels] without a name; ret_pixels: its data, the caller's to free(). */
+enum pen_status preprocess_tensor(const struct preprocess *p, const struct picture *picture,
+                                  struct pen_tensor *ret_tensor, uint8_t **ret_pixels, struct pen_error *reterr);
 
 #endif

@@ -66,7 +66,7 @@ static enum pen_status parse(const cJSON *json, const struct pen_signature *sig,
 enum pen_status preprocess_parse(const char *text, const struct pen_signature *sig, struct preprocess *ret_preprocess,
                                  struct pen_error *reterr)
 {
-    struct preprocess p;
+    struct preprocess p = {.input = ""};
     cJSON *json = cJSON_Parse(text);
     if (!cJSON_IsObject(json)) {
         cJSON_Delete(json);
@@ -150,6 +150,57 @@ enum pen_status preprocess_array(const struct pen_model *model, const struct pen
                       pen_shape_text(sig->dims, sig->rank, want, sizeof want));
 }
 
+/* Without a preprocess a picture still fits a uint8 or int8 input [batch, height, width, 1 or 3]. */
+enum pen_status preprocess_of(const struct pen_model *model, const struct pen_signature *sig,
+                              struct preprocess *ret_preprocess, struct pen_error *reterr)
+{
+    if (*model->preprocess) {
+        return preprocess_parse(model->preprocess, sig, ret_preprocess, reterr);
+    }
+    bool bytes = sig->dtype == PEN_DTYPE_U8 || sig->dtype == PEN_DTYPE_I8;
+    bool picture = bytes && sig->rank == 4 && sig->dims[1] > 0 && sig->dims[1] <= SIDE_MAX && sig->dims[2] > 0 &&
+                   sig->dims[2] <= SIDE_MAX && is_channels(sig->dims[3]);
+    if (!picture) {
+        return preprocess_missing(model, sig, reterr);
+    }
+    *ret_preprocess = (struct preprocess){.channels = (uint32_t)sig->dims[3],
+                                          .height = (uint32_t)sig->dims[1],
+                                          .width = (uint32_t)sig->dims[2],
+                                          .filter = PICTURE_BILINEAR,
+                                          .fit = PICTURE_STRETCH,
+                                          .centred = sig->dtype == PEN_DTYPE_I8};
+    return PEN_OK;
+}
+
+static const struct pen_signature *signature_find(const struct pen_model *model, const char *name)
+{
+    for (size_t i = 0; i < model->inputs_count; i++) {
+        if (strcmp(model->inputs[i].name, name) == 0) {
+            return &model->inputs[i];
+        }
+    }
+    return NULL;
+}
+
+enum pen_status preprocess_input(const struct pen_model *model, const char *name, const struct pen_signature **ret_sig,
+                                 struct pen_error *reterr)
+{
+    struct preprocess p = {.input = ""};
+    if (!name && *model->preprocess && preprocess_parse(model->preprocess, NULL, &p, NULL) == PEN_OK && *p.input) {
+        name = p.input;
+    }
+    const struct pen_signature *sig = name ? signature_find(model, name) : NULL;
+    if (!name && model->inputs_count) {
+        sig = &model->inputs[0];
+    }
+    if (!sig) {
+        return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model %s has no input \"%s\"; its first is \"%s\".",
+                             model->name, name ? name : "", model->inputs_count ? model->inputs[0].name : "");
+    }
+    *ret_sig = sig;
+    return PEN_OK;
+}
+
 enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
                                    struct pen_error *reterr)
 {
@@ -160,4 +211,24 @@ enum pen_status preprocess_picture(const struct preprocess *p, const struct pict
         picture_fini(&converted);
     }
     return status;
+}
+
+enum pen_status preprocess_tensor(const struct preprocess *p, const struct picture *picture,
+                                  struct pen_tensor *ret_tensor, uint8_t **ret_pixels, struct pen_error *reterr)
+{
+    struct picture ready;
+    enum pen_status status = preprocess_picture(p, picture, &ready, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    *ret_tensor = (struct pen_tensor){.dtype = p->centred ? PEN_DTYPE_I8 : PEN_DTYPE_U8,
+                                      .rank = 4,
+                                      .dims = {1, ready.height, ready.width, ready.channels},
+                                      .data = ready.pixels,
+                                      .bytes = (size_t)ready.height * ready.width * ready.channels};
+    for (size_t i = 0; p->centred && i < ret_tensor->bytes; i++) {
+        ready.pixels[i] ^= 0x80;
+    }
+    *ret_pixels = ready.pixels;
+    return PEN_OK;
 }
