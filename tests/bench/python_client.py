@@ -16,7 +16,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-sys.path[1:1] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("python", "gateway")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("python", "gateway")]  # tests/bench has a pool of its own
 import package  # noqa: E402, F401
 import models  # noqa: E402
 import numpy as np  # noqa: E402

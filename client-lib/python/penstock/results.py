@@ -1,7 +1,7 @@
 """Answers: outputs as NumPy views, classes, timings, and where they come from."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import tensors, wire
 from .errors import STATUS_NAMES, CorruptError, PenstockError, error_class, status_name
@@ -11,7 +11,7 @@ from .tensors import Tensor
 
 class Class(NamedTuple):
     """A class of a classifier, best first: its number in the output's row, a score of 0 to 1, and a name, "" when the model does not say."""
-    index: int
+    index: int  # type: ignore[assignment]
     score: float
     name: str
 
@@ -163,7 +163,7 @@ class Result:
         return None if self.status == "OK" else error_class(self.status)(self.error, self.retry_after, self)
 
 
-def _data_of(desc: Any, frames: Any, used: set) -> Any:
+def _data_of(desc: Any, frames: Any, used: Set[int]) -> Any:
     if not desc.frame:
         data = desc.data
     elif desc.frame > len(frames) or desc.frame in used or desc.data:
@@ -177,13 +177,13 @@ def _data_of(desc: Any, frames: Any, used: set) -> Any:
 
 
 def _take_outputs(result: Result, frames: Any) -> None:
-    used: set = set()
+    used: Set[int] = set()
     descs = result.meta.outputs
     if len(descs) > wire.TENSORS_MAX:
         raise CorruptError(f"the answer has {len(descs)} outputs, more than {wire.TENSORS_MAX}.")
     for desc in descs:
         name, number, dims = desc.name, desc.dtype, tuple(desc.dims)
-        if name in result._raw or not name or len(name) > wire.NAME_BYTES_MAX or not name.isprintable() and any(c < " " or c == "\x7f" for c in name):
+        if name in result._raw or not name or len(name) > wire.NAME_BYTES_MAX or (not name.isprintable() and any(c < " " or c == "\x7f" for c in name)):
             raise CorruptError(f"the answer has an output without a good name of its own: {name!r}.")
         data = _data_of(desc, frames, used)
         tensors.check(name, number, dims, len(data))
@@ -193,6 +193,16 @@ def _take_outputs(result: Result, frames: Any) -> None:
         raise CorruptError(f"the answer has {len(frames)} raw frames, of which its outputs name {len(used)}.")
 
 
+def _bad_text(message: Any) -> Optional[str]:
+    """The text field with a NUL byte. Most answers have only these texts; the slower look is for the rest."""
+    m = message
+    if "\0" in m.model + m.backend + m.device + m.worker + m.batch_reason + m.library + m.error:
+        return wire.texts_have_nul(message)
+    if m.annotations or m.labels or m.layers or m.HasField("explanation") or m.HasField("detached"):
+        return wire.texts_have_nul(message)
+    return None  # the names of outputs are looked at with them
+
+
 def read_result(env: wire.Envelope, meta: bytes, frames: Any) -> Result:
     """A RESULT as it came; one that is malformed ends its job CORRUPT. frames: a buffer for each raw frame."""
     job_id = wire.job_id_text(env.client, env.sequence)
@@ -200,7 +210,7 @@ def read_result(env: wire.Envelope, meta: bytes, frames: Any) -> Result:
         message = ResultMeta.FromString(meta)
     except Exception:  # protobuf's DecodeError, and its own of other versions
         return Result(job_id, "CORRUPT", "the answer's description is malformed; broker and client may differ in version.")
-    bad = wire.texts_have_nul(message) if b"\0" in meta else None  # a NUL that stands in a text stands in the bytes
+    bad = _bad_text(message)
     if bad:
         return Result(job_id, "CORRUPT", f"the text {bad} of the answer has a NUL byte.")
     result = Result(job_id, STATUS_NAMES[env.status], message.error, message)

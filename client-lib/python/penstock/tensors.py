@@ -91,7 +91,7 @@ def _pack_low_bits(array: Any, bits: int) -> bytes:
     padded = np.zeros(-(-flat.size // per) * per, np.uint8)
     padded[:flat.size] = flat
     lanes = padded.reshape(-1, per) << (np.arange(per, dtype=np.uint8) * bits)
-    return np.bitwise_or.reduce(lanes, axis=1).astype(np.uint8).tobytes()
+    return bytes(np.bitwise_or.reduce(lanes, axis=1).astype(np.uint8))
 
 
 def _unpack_low_bits(data: Any, bits: int, count: int, signed: bool) -> Any:
@@ -130,12 +130,14 @@ def _bytes_of(array: Any, copy: bool) -> Any:
     if array.nbytes <= 2048 or copy:
         return array.tobytes()
     contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    return memoryview(contiguous.reshape(-1).view(np.uint8))
+    flat: Any = contiguous.reshape(-1).view(np.uint8)
+    return memoryview(flat)
 
 
 def _pack_tensor(name: str, tensor: Tensor, copy: bool) -> Packed:
     number, dims = dtype_number(tensor.dtype), tuple(int(dim) for dim in tensor.dims)
-    data = memoryview(tensor.data).cast("B")
+    given: Any = tensor.data
+    data = memoryview(given).cast("B")
     if any(dim < 0 for dim in dims):
         raise ShapeError(f'input "{name}" has a negative dimension.')
     if number != STRING and len(data) != bytes_needed(number, dims):
