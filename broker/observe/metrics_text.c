@@ -124,7 +124,7 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "jobs_cancelled_total", "counter", "Jobs cancelled by their client, by its leaving, or by hand.",
                 stats->jobs_cancelled);
     line_single(w, "jobs_expired_total", "counter", "Jobs whose deadline passed.", stats->jobs_expired);
-    line_single(w, "traces_kept_total", "counter", "Lives of jobs that were kept: sampled, slow, or asked for.",
+    line_single(w, "traces_kept_total", "counter", "Job traces that were kept: sampled, slow, or asked for.",
                 s->kept.count);
     line_single(w, "traces_exported_total", "counter", "Traces that a collector has taken.", s->otlp.exported);
     line_single(w, "traces_dropped_total", "counter", "Traces that no collector took.", s->otlp.dropped);

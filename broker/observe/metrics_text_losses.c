@@ -13,6 +13,7 @@ void lines_losses(struct writer *w, const struct stats *stats)
                 stats->quarantined);
     line_single(w, "quarantine_refused_total", "counter", "Jobs turned away because an equal one is in quarantine.",
                 stats->quarantine_refused);
-    line_single(w, "hedges_total", "counter", "Twins of late jobs sent to idle workers (--hedge).", stats->jobs_hedged);
-    line_single(w, "hedges_won_total", "counter", "Twins that answered first.", stats->hedges_won);
+    line_single(w, "hedges_total", "counter", "Second runs of late jobs on idle workers (--hedge).",
+                stats->jobs_hedged);
+    line_single(w, "hedges_won_total", "counter", "Second runs that answered first.", stats->hedges_won);
 }

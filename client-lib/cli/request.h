@@ -43,7 +43,7 @@ struct request_settings {
     {.name = "tell-drain", .type = SETTING_FLAG, .offset = offsetof(opts, member.tell_drain), .def = "false",                   \
      .help = "a job that the only broker refuses because it drains ends UNAVAILABLE; else it waits for the broker that comes in its place"}, \
     {.name = "traceparent", .type = SETTING_TEXT, .offset = offsetof(opts, member.traceparent), .def = "", .help = "W3C trace context that the jobs belong to"}, \
-    {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep the jobs' lives for penstock trace"}, \
+    {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep traces of the jobs for penstock trace"}, \
     {.name = "layers", .type = SETTING_FLAG, .offset = offsetof(opts, member.layers), .def = "false",                            \
      .help = "the same, with the times of the model's layers; never from the cache"}
 /* clang-format on */

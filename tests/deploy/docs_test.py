@@ -179,12 +179,32 @@ def client_states():
         check(edges and edges == told, f"client-lib/{page}/README.md has the edges of state/{source}: {edges ^ told}")
 
 
+def wire_numbers():
+    """The numbers that PROTOCOL.md tells a stranger are those of the headers."""
+    proto = SOURCE / "proto"
+    page, frame = (proto / "PROTOCOL.md").read_text(), (proto / "wire/frame.h").read_text()
+    status, classes = (proto / "include/penstock/status.h").read_text(), (proto / "include/penstock/precision.h").read_text()
+    rows = dict(re.findall(r"^\| (flags, by bit|status|precision class) \| (.*) \|$", page, re.M))
+    told = {what: {(name.upper(), int(number)) for number, name in re.findall(r"(\d+) `(\w+)`", row)} for what, row in rows.items()}
+    code = {
+        "flags, by bit": {(name, int(bit)) for name, bit in re.findall(r"FRAME_FLAG_(\w+)\s*=\s*1u << (\d+)", frame)},
+        "status": {(name, int(number)) for name, number in re.findall(r"PEN_(?:ERR_)?(\w+) = (\d+),", status)},
+        "precision class": {(name, int(number)) for name, number in re.findall(r"PEN_PRECISION_(\w+) = (\d+)", classes)},
+    }
+    differ = {what for what in code if not code[what] or code[what] != told.get(what)}
+    check(not differ, f"PROTOCOL.md has the numbers of the headers: {differ}")
+    types = {(int(number), name) for name, number in re.findall(r"FRAME_(\w+)\s*=\s*(\d+),", frame)}
+    table = {(int(number), name) for number, name in re.findall(r"(?:^\| |, )(\d+) `([A-Z_]+)`", page.split("### Types")[1].split("\n\n**")[0], re.M)}
+    check(types == table, f"PROTOCOL.md has the types of frame.h: {types ^ table}")
+
+
 def pages():
     """The pages of the rooms are those of the code: files of each room, a job's edges, options, metrics; and links lead somewhere."""
     broker = SOURCE / "broker"
     rooms_named("broker")
     rooms_named("client-lib")
     client_states()
+    wire_numbers()
     rows = re.findall(r"\[JOB_(\w+)\] = (.*BIT.*),", (broker / "lifecycle/states.c").read_text())
     edges = {(state.lower(), to.lower()) for state, bits in rows for to in re.findall(r"BIT\(JOB_(\w+)\)", bits) if to != state}
     states, told = {state.lower() for state, _ in rows} | {"done"}, set()

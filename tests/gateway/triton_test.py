@@ -7,6 +7,9 @@ Skips with a message where the package is not installed: for this Python, or in 
 The last line is `N passed, N failed, N skipped`.
 """
 import os
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +36,7 @@ except ImportError as missing:
     sys.exit(0)
 
 BIN = Path(sys.argv[1]).resolve()
+SOURCE = Path(__file__).resolve().parents[2]
 passed = failed = 0
 
 
@@ -142,16 +146,27 @@ def shared(client):
         shm.destroy_shared_memory_region(handle)
 
 
+def tutorial(gateway):
+    """The lines of Python in the tutorial, as they stand there."""
+    digits = SOURCE / "deploy/models/digits"
+    code = re.search(r"```python\n(.*?)```", (SOURCE / "deploy/TUTORIAL.md").read_text(), re.S).group(1).replace("127.0.0.1:8000", gateway.address)
+    done = subprocess.run([sys.executable, "-c", code], cwd=digits / "samples", capture_output=True, text=True)
+    check(done.stdout == "0\n", "the tutorial's Python sees a zero", done.stdout + done.stderr)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models.save_all(folder / "models")
+        shutil.copytree(SOURCE / "deploy/models/digits", folder / "models/first", ignore=shutil.ignore_patterns("testset", "samples"))
         pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1"])
         gateway = pool.gateway()
         check(wait_for(lambda: gateway.ask("v2/models/chain/ready").status == 200 and gateway.ask("v2/health/ready").status == 200), "the pool is ready")
         with triton.InferenceServerClient(gateway.address, concurrency=4) as client:
             for part in (calls, types, jobs, shared):
                 part(client)
+        check(wait_for(lambda: gateway.ask("v2/models/first/ready").status == 200), "the digits are ready")
+        tutorial(gateway)
         pool.stop()
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
