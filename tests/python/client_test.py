@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python client before a real pool: each call, several threads, asyncio, keys, detached jobs, two brokers, and a ledger of every job while broker and worker are killed.
+"""The Python client before a real pool: each call, several threads, asyncio, keys, detached jobs, sequences, a drain, two brokers, and a ledger of every job while broker and worker are killed.
 
     client_test.py BIN_DIR
 
@@ -142,6 +142,22 @@ def broker_again(pool, old):
     pool.broker = pool.start("broker", [BIN / "penstock-broker", "--listen-clients", pool.clients, "--listen-workers", pool.workers, "--http", "none"])
 
 
+def sequences(client):
+    def add(value, **place):
+        return client.run("adder", {"x": row(value, value)}, sequence=5, **place)["y"].tolist()
+    check([add(1, sequence_start=True), add(2), add(3, sequence_end=True)] == [[[1, 1]], [[3, 3]], [[6, 6]]], "the sums of a sequence")
+    refused(penstock.NotFoundError, lambda: client.run("adder", {"x": row(1, 1)}, sequence=6), "not open", "a sequence that was not begun")
+
+
+def drained(pool, client):
+    """The only broker ends: what it refuses waits for the one that comes in its place."""
+    pool.broker.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    jobs = [client.submit("same_fp32", {"x": row(i, 3)}, cache=False) for i in range(50)]
+    broker_again(pool, pool.broker)
+    check(all(job.result(30 * SLOW)["y"][0, 0] == i for i, job in enumerate(jobs)), "a drained broker's jobs")
+
+
 class Ledger:
     """Every job, and each time that it ended."""
 
@@ -255,8 +271,10 @@ def main():
             calls(client)
             errors(client)
             futures(client)
+            sequences(client)
             asynchronous(pool.clients)
             waiting_jobs(pool, client)
+            drained(pool, client)
             check(client.counters["messages_bad"] == 0, "nothing malformed", client.counters)
         refused(penstock.InvalidError, lambda: client.run("batched", {"x": row(1, 2, 3, 4)}), "closed", "a closed client")
         under_faults(pool, [str(word).format(workers=pool.workers) for word in words])
