@@ -163,8 +163,8 @@ if [ $total_failed -gt 0 ]; then
 elif [ $mode = soak ]; then
     suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"
 else
-    if $install; then # the test with the real tritonclient skips where it cannot be had
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python tritonclient "tritonclient[http,grpc]" numpy' >/dev/null || true
+    if $install; then # the tests with the real tritonclient and of the Python client skip where these cannot be had
+        timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes' >/dev/null || true
     fi
     suite tests run_ctest "$build" quick "$jobs"
     if [ $mode = full ]; then

@@ -3,7 +3,7 @@
 
     triton_grpc_test.py BIN_DIR
 
-Skips with a message where the packages are not installed: for this Python, or in the environment that tests/run.sh makes (tests/support/venv.sh: tritonclient).
+Skips with a message where the packages are not installed: for this Python, or in the environment that tests/run.sh makes (tests/support/venv.sh: clients).
 The last line is `N passed, N failed, N skipped`.
 """
 import os
@@ -31,7 +31,7 @@ try:
     except ImportError:  # clients before 26.06 take single precision and cut it
         bfloat16 = np.float32
 except ImportError as missing:
-    other = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock/tritonclient/bin/python"
+    other = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock/clients/bin/python"
     if other.exists() and not os.environ.get("PENSTOCK_TRITON_SECOND"):
         os.environ["PENSTOCK_TRITON_SECOND"] = "1"
         os.execv(other, [str(other), *sys.argv])

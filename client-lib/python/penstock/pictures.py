@@ -1,0 +1,54 @@
+"""Pictures: what a model's `input.preprocess` asks of its client. Needs Pillow (pip install penstock[pictures])."""
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import InvalidError, UnsupportedError
+
+if TYPE_CHECKING:
+    from .pool import Model, Signature
+
+_SIDE_MAX = 16384
+
+
+def is_picture(value: Any) -> bool:
+    """A Pillow image. (It cannot be one while Pillow is not loaded.)"""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _size(wish: Any, key: str, sig: "Signature", dim: int, most: int) -> int:
+    stated = sig.dims[dim] if len(sig.dims) == 4 else 0
+    value = wish.get(key, stated if 0 < stated <= most else None)
+    if not isinstance(value, (int, float)) or not 1 <= value <= most:
+        raise InvalidError(f"the model's preprocess.{key} must be a number from 1 to {most}.")
+    return int(value)
+
+
+def pixels(model: "Model", sig: "Signature", picture: Any) -> Any:
+    """uint8 [1, height, width, channels]; order, inversion, mean and scale are the worker's."""
+    from PIL import Image, ImageOps
+    wish = json.loads(model.preprocess) if model.preprocess else None
+    if not isinstance(wish, dict) or wish.get("input", model.inputs[0].name) not in (sig.name, ""):
+        raise UnsupportedError(f'the model "{model.name}" takes no pictures for its input "{sig.name}": its config.json has no input.preprocess for it. Send an array.')
+    channels = _size(wish, "channels", sig, 3, 3)
+    size = (_size(wish, "width", sig, 2, _SIDE_MAX), _size(wish, "height", sig, 1, _SIDE_MAX))
+    filters = {"bilinear": Image.Resampling.BILINEAR, "nearest": Image.Resampling.NEAREST, "area": Image.Resampling.BOX}
+    resize, fit = filters.get(wish.get("resize", "bilinear")), wish.get("fit", "stretch")
+    if resize is None or fit not in ("stretch", "crop", "pad") or channels == 2:
+        raise UnsupportedError(f"the model's preprocess is {model.preprocess}, which this client does not know.")
+    image = ImageOps.exif_transpose(picture)
+    if image.has_transparency_data if hasattr(image, "has_transparency_data") else image.mode in ("RGBA", "LA", "PA"):
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    image = image.convert("L" if channels == 1 else "RGB")
+    if fit == "stretch":
+        image = image.resize(size, resize)
+    elif fit == "crop":
+        image = ImageOps.fit(image, size, resize)
+    else:
+        image = ImageOps.pad(image, size, resize)
+    return np.asarray(image, np.uint8).reshape(1, size[1], size[0], channels)

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The Python client's codec: the vectors of the protocol (tests/proto/vectors), its doctests, arrays to tensors and back, and what it refuses.
+
+    vectors_test.py
+
+The last line is `N passed, N failed, N skipped`.
+"""
+import doctest
+import faulthandler
+import importlib
+import os
+import pkgutil
+import sys
+import tempfile
+from pathlib import Path
+
+faulthandler.dump_traceback_later(100, exit=True)
+
+import package  # noqa: E402
+from package import SOURCE, check  # noqa: E402
+
+sys.path.insert(0, str(SOURCE / "tests/proto/vectors"))
+import check as second_reader  # noqa: E402
+import numpy as np  # noqa: E402
+import penstock  # noqa: E402
+from penstock import job, keys, results, schema, tensors, wire  # noqa: E402
+from penstock.errors import STATUS_NAMES  # noqa: E402
+
+METAS = {wire.SUBMIT: schema.JobMeta, wire.RESULT: schema.ResultMeta, wire.CLIENT_HELLO: schema.ClientHello, wire.WELCOME: schema.Welcome,
+         wire.CONTROL: schema.ControlRequest, wire.CONTROL_REPLY: schema.ControlReply}
+
+
+def expected_of(lines):
+    return {line.split(" = ", 1)[0]: line.split(" = ", 1)[1] for line in lines if " = " in line}
+
+
+def good_envelope(name, frame, expected):
+    env = wire.decode(frame)
+    seen = {"type": env.type, "flags": f"0x{env.flags:04x}", "job": wire.job_id_text(env.client, env.sequence), "digest": env.digest.hex(),
+            "model_hash": f"0x{env.model_hash:016x}", "sequence_id": env.sequence_id, "deadline_us": env.deadline_us, "tenant_hash": f"0x{env.tenant_hash:08x}",
+            "priority": env.priority, "precision": env.precision, "status": env.status, "frames": env.frames}
+    wrong = {key: (value, expected[key]) for key, value in seen.items() if str(value) != expected[key].split()[0]}
+    check(not wrong, f"{name}: the envelope", wrong)
+    return env
+
+
+def digests(name, env, frame, raw, expected):
+    meta = schema.JobMeta.FromString(frame[env.meta_at:])
+    inputs = [wire.DigestTensor(d.name, d.dtype, list(d.dims), raw[d.frame - 1] if d.frame else d.data) for d in meta.inputs]
+    parameters = [(p.name, getattr(p, p.WhichOneof("value")) if p.WhichOneof("value") else None) for p in meta.parameters]
+    for kind, text in ((wire.XXH3, "xxh3"), (wire.SHA256, "sha256")):
+        found = wire.request_digest(kind, inputs, meta.outputs, parameters, meta.top_k).hex()
+        check(found == expected[f"request_digest.{text}"], f"{name}: the request digest {text}", found)
+
+
+def encodes_again(name, env, frame):
+    meta = frame[env.meta_at:]
+    again = wire.encode(env.type, env.client, env.sequence, flags=env.flags, digest=env.digest, model_hash=env.model_hash, sequence_id=env.sequence_id,
+                        deadline_us=env.deadline_us, tenant_hash=env.tenant_hash, priority=env.priority, precision=env.precision, status=env.status,
+                        frames=env.frames, meta=meta, transfer=env.transfer)
+    check(again[4:] == frame[4:], f"{name}: the same bytes when it is encoded again")  # our own minor version is in byte 3
+    if env.type in METAS and env.type != wire.CONTROL_REPLY:
+        check(METAS[env.type].FromString(meta).SerializeToString(deterministic=True) == meta, f"{name}: the same meta")
+
+
+def one_vector(path):
+    frames, lines = second_reader.read_vector(path)
+    expected = expected_of(lines)
+    decode = expected.get("decode", "OK")
+    try:
+        env = wire.decode(frames[0])
+    except wire.WireError as error:
+        stage = [line for line in lines if line.startswith("decode")]
+        check(stage and STATUS_NAMES[error.status] == decode.split()[0], f"{path.name}: refused as {decode}", STATUS_NAMES[error.status])
+        return
+    check(decode.split()[0] == "OK", f"{path.name}: {decode} was to be refused")
+    if "type" not in expected or sum(line.startswith("group ") for line in lines) != 1:
+        return
+    good_envelope(path.name, frames[0], expected)
+    if "canonical = yes" in path.read_text():
+        encodes_again(path.name, env, frames[0])
+    if env.type == wire.SUBMIT and "request_digest.xxh3" in expected and not env.transfer:
+        digests(path.name, env, frames[0], frames[1:], expected)
+    if env.type == wire.RESULT and not env.transfer and "meta" not in expected:
+        result = results.read_result(env, frames[0][env.meta_at:], frames[1:])
+        wish = STATUS_NAMES[env.status] if expected.get("tensors", "OK").split()[0] == "OK" else "CORRUPT"
+        check(result.status == wish, f"{path.name}: a result that is {wish}", result)
+
+
+def arrays():
+    rng = np.random.default_rng(7)
+    for name in ("float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float64", "uint32", "uint64", "complex64", "complex128"):
+        array = rng.integers(0, 100, (3, 5)).astype(name)
+        for given in (array, array[:, ::2], array.T, np.asfortranarray(array), array.astype(array.dtype.newbyteorder(">")), array[:0], array[0, 0:1].reshape(())):
+            packed = tensors.pack("x", given, False)
+            back = tensors.unpack(packed.dtype, packed.dims, bytes(packed.data))
+            check(back.shape == given.shape and (back == given).all() and len(packed.data) == tensors.bytes_needed(packed.dtype, packed.dims), f"{name} {given.shape}")
+    texts = np.array([["wörld", b"\xff\0raw"], ["", "two"]], object)
+    packed = tensors.pack("x", texts, False)
+    check(tensors.unpack(packed.dtype, packed.dims, packed.data).tolist() == [["wörld".encode(), b"\xff\0raw"], [b"", b"two"]], "texts")
+    large = np.zeros((600, 600), np.float32)
+    check(np.shares_memory(np.frombuffer(tensors.pack("x", large, False).data, np.float32), large), "a large array is not copied")
+    check(not np.shares_memory(np.frombuffer(tensors.pack("x", large, True).data, np.float32), large), "unless that is asked for")
+    nibbles = tensors._pack_low_bits(np.array([1, 2, 15], np.uint8), 4)
+    check(nibbles == b"\x21\x0f" and tensors._unpack_low_bits(nibbles, 4, 3, False).tolist() == [1, 2, 15], "elements below a byte, first in the low bits")
+    check(tensors._unpack_low_bits(b"\x78", 4, 2, True).view(np.int8).tolist() == [-8, 7], "signed ones")
+
+
+def refused(kind, call, what):
+    try:
+        call()
+        check(False, what, "nothing was refused")
+    except kind as error:
+        check(error.text.endswith("."), what, error.text)
+
+
+def make(**options):
+    return job.make_job("m", options.pop("inputs", {"x": np.zeros(2, np.float32)}), copy=True, tenant="", digest_kind=wire.XXH3, **options)
+
+
+def refusals():
+    refused(penstock.InvalidError, lambda: make(precision="f99"), "an unknown precision")
+    refused(penstock.InvalidError, lambda: make(priority=256), "a priority beyond 255")
+    refused(penstock.InvalidError, lambda: make(top_k=1001), "too many classes")
+    refused(penstock.InvalidError, lambda: make(deadline=-1), "a deadline in the past")
+    refused(penstock.InvalidError, lambda: make(sequence_start=True), "a start of no sequence")
+    refused(penstock.InvalidError, lambda: make(detached="7"), "a job id that is none")
+    refused(penstock.InvalidError, lambda: make(outputs="y"), "a text for a list")
+    refused(penstock.TooLargeError, lambda: make(parameters={"p": "x" * 70000}), "a description beyond its cap")
+    refused(penstock.TooLargeError, lambda: make(inputs={f"x{i}": np.zeros(1) for i in range(65)}), "65 inputs")
+    refused(penstock.ShapeError, lambda: make(inputs={"x": np.zeros((1,) * 9)}), "9 dimensions")
+    refused(penstock.DtypeError, lambda: make(inputs={"x": np.zeros(1, "datetime64[s]")}), "dates")
+    refused(penstock.InvalidError, lambda: make(inputs={"x": penstock.Tensor("f32", (3,), b"1234")}), "bytes that do not fit")
+    refused(penstock.InvalidError, lambda: penstock.Client("localhost:5550"), "an endpoint without its transport")
+    refused(penstock.InvalidError, lambda: penstock.Client(broker_key="ab" * 32), "a broker's key without one's own")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "key")
+        Path(path).write_text("public = " + "00" * 32 + "\nsecret = " + "11" * 32 + "\n")
+        os.chmod(path, 0o644)
+        refused(penstock.DeniedError, lambda: keys.read_key_file(path), "a key that others may read")
+        os.chmod(path, 0o600)
+        refused(penstock.CorruptError, lambda: keys.read_key_file(path), "keys that do not belong together")
+    check(len({cls.status for cls in penstock.PenstockError.__subclasses__() + penstock.RetryableError.__subclasses__()} - {"INTERNAL"}) == 18, "a class for each status")
+
+
+def main():
+    for path in sorted((SOURCE / "tests/proto/vectors").glob("*.vec")):
+        try:
+            one_vector(path)
+        except Exception as error:
+            check(False, path.name, f"{type(error).__name__}: {error}")
+    for module in pkgutil.iter_modules(penstock.__path__):
+        found = doctest.testmod(importlib.import_module("penstock." + module.name))
+        check(found.failed == 0, f"doctests of {module.name}", found)
+    arrays()
+    refusals()
+    package.end()
+
+
+main()
