@@ -20,6 +20,7 @@
 #define PLAY_LOG_BYTES 65536
 
 struct play {
+    bool skips_updates; /* play_expect passes over WORKER_UPDATEs that come meanwhile, as over heartbeats */
     void *context, *router;
     char endpoint[128];
     const char *also; /* more brokers for --broker, separated by commas; NULL = none */

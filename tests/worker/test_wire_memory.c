@@ -105,6 +105,7 @@ Test(memory, a_model_that_grows_beyond_the_budget_makes_the_least_recently_used_
     put_open("first");
     put_open("second");
     start("--memory-budget", "4MiB");
+    play.skips_updates = true; /* the one that leaves is told of between two results, or behind the last */
     cr_expect_eq(run("first", 300, &result), PEN_OK, "%s", result.error);
     for (int64_t i = 0; i < 12; i++)
         cr_expect_eq(run("second", 280 + i, &result), PEN_OK, "%s", result.error);
