@@ -235,6 +235,7 @@ static void relay(struct desk *desk, const struct sent *sent)
         zmq_msg_init(&frame);
         zmq_msg_copy(&frame, (zmq_msg_t *)(uintptr_t)&sent->frames[i]);
         cr_assert_eq(shared_message_take(stored, i, &frame), PEN_OK);
+        zmq_msg_close(&frame);
     }
     answer_stored(&desk->broker, session_find(&desk->broker.sessions, ALICE), sent->env.job, stored);
     shared_message_release(stored);
