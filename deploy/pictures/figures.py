@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests/bench"))
 import targets  # noqa: E402
 
 NAMES = {"echo": "penstock", "proxy": "zmq_proxy (keeps nothing)", "redis-streams": "Redis streams", "redis-list": "Redis lists", "nats": "NATS (keeps nothing)"}
-WIDTH, ROW, LEFT, BAR = 960, 30, 190, 200
+WIDTH, ROW, LEFT, BAR = 960, 30, 205, 185
 STYLE = "text{font:14px system-ui,sans-serif;fill:#1f2933}.head{font-weight:600}.small{font-size:12px;fill:#616e7c}"
 
 
