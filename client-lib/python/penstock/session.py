@@ -12,12 +12,13 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from . import job as jobs
 from . import wire
-from .errors import STATUS_NAMES, BusyError, InvalidError, PenstockError, TooLargeError, CorruptError, error_class
+from .errors import STATUS_NAMES, BusyError, InvalidError, PenstockError, error_class
 from .job import Job
 from .link import Link
+from .payloads import Payloads
 from .results import Result, read_result
-from .schema import ClientHello, ControlReply, ControlRequest, ResultMeta, Welcome
-from .transfers import Download, Transfers, Upload, announced_sizes
+from .schema import ClientHello, ControlReply, ControlRequest, Welcome
+from .transfers import Transfers
 
 SOFTWARE = "penstock-python 0.1.0"
 HELLO, READY, REFUSED = range(3)
@@ -100,6 +101,7 @@ class Session:
         self.asks: Dict[int, Ask] = {}
         self.serial = 0
         self.transfers = Transfers()
+        self.payloads = Payloads(self)
         self.ended: List[Any] = []
         self.counters = {"jobs_submitted": 0, "jobs_ended": 0, "results_duplicate": 0, "messages_bad": 0, "connections": 0, "jobs_resent": 0}
 
@@ -225,7 +227,7 @@ class Session:
     def _send_job(self, job: Job, now: float) -> None:
         job.hash_with(self.digest_kind)
         left = 0 if job.deadline == _NEVER else max(1, int((job.deadline - now) * 1e6))
-        upload = self._announce(job, now) if job.frames else None
+        upload = self.payloads.announce(job, now) if job.frames else None
         flags = job.flags | (wire.FLAG_RESENT if job.sends else 0) | (wire.FLAG_DIGEST_FIRST if upload and upload.early else 0)
         header = wire.encode(wire.SUBMIT, job.client, job.sequence, flags=flags, digest=job.digest, model_hash=job.model_hash, sequence_id=job.sequence_id,
                              deadline_us=left, tenant_hash=job.tenant_hash, priority=job.priority, precision=job.precision, frames=len(job.frames),
@@ -278,88 +280,6 @@ class Session:
         if answered:
             self._plain(wire.ACK, now, answered)
 
-    # ---- large payloads ----
-
-    def _attach(self, now: float) -> None:
-        if self.link.bulk is None:
-            port = 0 if self.bulk_never and self.bulk_never == self.broker_uuid else self.bulk_port
-            self.bulk_due = now + self.liveness / 2 if self.link.attach(self.uuid, port) else _NEVER
-
-    def _announce(self, job: Job, now: float) -> Optional[Upload]:
-        total = sum(map(len, job.frames))
-        large = bool(self.bulk_bytes) and total > self.bulk_bytes
-        no = wire.FLAG_NO_CACHE | wire.FLAG_DETACHED | wire.FLAG_FETCH
-        early = (not large and bool(self.digest_first) and total > self.digest_first and bool(job.flags & wire.FLAG_DIGEST) and not job.flags & no
-                 and not job.sequence_id and self.transfers.early_worthwhile())
-        if not large and not early:
-            return None
-        self._attach(now)
-        upload = self.transfers.uploads[job.sequence] = Upload(job, job.sequence & 0xFFFFFFFF or 1, early)
-        return upload
-
-    def _credit(self, env: wire.Envelope) -> None:
-        upload = self.transfers.uploads.get(env.sequence)
-        if not upload or upload.number != env.transfer or env.client != self.uuid:
-            return
-        if upload.early and not upload.granted:
-            self.transfers.missed()
-        if env.status or not upload.credited(env.sequence_id):
-            return  # a rest that is not wanted stays unsent until the job's answer comes
-        piece = upload.next_piece()
-        while piece:
-            header = wire.encode(wire.CHUNK, self.uuid, env.sequence, sequence_id=piece[0], frames=1, transfer=upload.number)
-            self.link.send_chunk(header, piece[1])
-            piece = upload.next_piece()
-        if upload.done:
-            del self.transfers.uploads[env.sequence]
-
-    def _tell_credit(self, env: wire.Envelope, granted: int, status: int = 0) -> None:
-        self.link.send(wire.encode(wire.CREDIT, env.client, env.sequence, sequence_id=granted, status=status, transfer=env.transfer))
-
-    def _announced(self, env: wire.Envelope, meta: bytes, now: float) -> None:
-        """A large result begins."""
-        job = self.pending.get(env.sequence) if env.client == self.uuid else None
-        if not job:
-            self.counters["results_duplicate"] += 1
-            self._tell_credit(env, 0, STATUS_NAMES.index("CANCELLED"))
-            return
-        try:
-            sizes = announced_sizes(ResultMeta.FromString(meta).outputs, env.frames, self.link.frame_bytes_max)
-            download = Download(env, meta, sizes)
-        except Exception as error:
-            status, text = self._why_declined(error)
-            self._tell_credit(env, 0, STATUS_NAMES.index("CANCELLED"))
-            self._finish(job, self._local(job, status, text), now)
-            return
-        self._attach(now)
-        if not self.transfers.downloads:
-            self.transfers.moved_at = now
-        self.transfers.downloads[env.sequence] = download
-        download.grant()
-        self._tell_credit(env, download.granted)
-
-    @staticmethod
-    def _why_declined(error: Exception) -> Tuple[str, str]:
-        if isinstance(error, (CorruptError, TooLargeError)):
-            return error.status, error.text
-        if isinstance(error, MemoryError):
-            return "NO_MEMORY", "no memory for a large answer."
-        return "CORRUPT", "the answer's description is malformed."
-
-    def _chunk(self, env: wire.Envelope, frames: List[Any], now: float) -> None:
-        download = self.transfers.downloads.get(env.sequence)
-        self.transfers.moved_at = now
-        if not download or download.env.transfer != env.transfer:
-            return  # its job has ended
-        if len(frames) != 1 or not download.accept(env.sequence_id, frames[0]):
-            self.counters["messages_bad"] += 1
-            self.drop_wanted = True
-        elif download.done:
-            del self.transfers.downloads[env.sequence]
-            self._result(download.env, download.meta, [memoryview(frame).toreadonly() for frame in download.frames], now)
-        elif download.grant():
-            self._tell_credit(download.env, download.granted)
-
     # ---- messages ----
 
     def receive(self, header: bytes, frames: List[Any], now: float) -> None:
@@ -375,13 +295,13 @@ class Session:
         kind = env.type
         if kind == wire.RESULT:
             if env.transfer and not frames:
-                self._announced(env, header[env.meta_at:], now)
+                self.payloads.announced(env, header[env.meta_at:], now)
             else:
                 self._result(env, header[env.meta_at:], frames, now)
         elif kind == wire.CHUNK:
-            self._chunk(env, frames, now)
+            self.payloads.chunk(env, frames, now)
         elif kind == wire.CREDIT:
-            self._credit(env)
+            self.payloads.credit(env)
         elif kind == wire.WELCOME:
             self._welcome(env, header[env.meta_at:], now)
         elif kind == wire.RESUME:
