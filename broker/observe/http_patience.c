@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "assertion.h"
 #include "deadline.h"
 
 #define REQUEST_US 10000000u
@@ -95,6 +96,7 @@ static struct wait *take(struct patience *patience, int fd, uint64_t address)
     for (unsigned i = 0; i < patience->count && !taken; i++) {
         if (patience->waits[i].fd < 0) {
             taken = &patience->waits[i];
+            PEN_ASSERT(fd >= 0, "a connection that begins has a socket");
             *taken = (struct wait){.fd = fd, .address = address, .until_us = clock_now_us() + REQUEST_US};
         }
     }
@@ -115,6 +117,7 @@ void patience_notify(void *context, struct MHD_Connection *connection, void **so
                  patience_address(address));
     } else if (wait) {
         pthread_mutex_lock(&patience->lock);
+        PEN_ASSERT(wait->fd >= 0, "a connection ends once");
         wait->fd = -1;
         pthread_mutex_unlock(&patience->lock);
         *socket_context = NULL;

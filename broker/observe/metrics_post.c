@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assertion.h"
+
 struct post {
     uint64_t (*clock)(void);
     int wish_fd;
@@ -42,6 +44,7 @@ struct post *post_new(uint64_t (*clock)(void))
 /* Call it with the lock held; returns a snapshot that the caller must free after unlocking. */
 static struct snapshot *drop(struct snapshot *snapshot)
 {
+    PEN_ASSERT(!snapshot || snapshot->users > 0, "a snapshot that somebody gives back has a user");
     return snapshot && --snapshot->users == 0 ? snapshot : NULL;
 }
 
@@ -104,6 +107,7 @@ enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us
         status = PEN_ERR_CANCELLED;
     } else if (fresh(post, oldest_us)) {
         status = PEN_OK;
+        PEN_ASSERT(post->latest->users > 0, "the post is a user of the latest snapshot");
         post->latest->users++;
         *ret_snapshot = post->latest;
     }
@@ -123,6 +127,7 @@ void post_withhold(struct post *post, const struct snapshot *snapshot)
 {
     pthread_mutex_lock(&post->lock);
     if (post->latest == snapshot) {
+        PEN_ASSERT(snapshot->users > 1, "who withholds a snapshot is a user of it, besides the post");
         post->latest->users--; /* never the last: the caller has one */
         post->latest = NULL;
     }
@@ -173,6 +178,7 @@ void post_serve(struct post *post, const struct broker *broker)
     if (!post->pending || pthread_mutex_trylock(&post->lock) != 0)
         return; /* a reader holds the lock for a few pointers: next time */
     struct snapshot *former = drop(post->latest);
+    PEN_ASSERT(post->pending->users == 0, "a snapshot that was not handed over has no users");
     post->latest = post->pending;
     post->latest->users = 1;
     post->pending = NULL;

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "cluster_order.h"
 #include "deadline.h"
 #include "logline.h"
@@ -99,6 +100,7 @@ static bool orders_add(struct cluster *cluster, struct order *order)
     if (room) {
         TAILQ_INSERT_TAIL(&cluster->orders, order, in_list);
         cluster->orders_count++;
+        PEN_ASSERT(cluster->orders_count <= ORDERS_MAX, "orders under way have a cap");
     }
     pthread_mutex_unlock(&cluster->lock);
     return room;
@@ -133,6 +135,7 @@ static void restore(struct cluster *cluster)
 
 static void add(struct cluster *cluster, const char *text)
 {
+    PEN_ASSERT((unsigned)cluster->words_count < WORDS_MAX, "a command has room for all orders under way");
     cluster->words[cluster->words_count] = text;
     cluster->words_bytes[cluster->words_count++] = strlen(text);
 }
@@ -258,6 +261,7 @@ static void beat(struct cluster *cluster, uint64_t alive_us)
 static void come_up(struct cluster *cluster)
 {
     char reason[160];
+    PEN_ASSERT(!cluster->redis, "one connection at a time");
     cluster->redis = redis_open(&cluster->place, ANSWER_US, reason, sizeof reason);
     if (!cluster->redis) {
         go_down(cluster, reason);
@@ -275,6 +279,7 @@ static bool orders_wait(struct cluster *cluster, bool *ret_stop)
 {
     pthread_mutex_lock(&cluster->lock);
     bool wait = cluster->orders_count > 0;
+    PEN_ASSERT(wait || TAILQ_EMPTY(&cluster->orders), "an order that waits is counted");
     *ret_stop = cluster->stop;
     pthread_mutex_unlock(&cluster->lock);
     return wait;

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "journal_compact.h"
 #include "logline.h"
 
@@ -165,6 +166,7 @@ enum pen_status journal_append(struct journal *journal, const struct journal_rec
         if (record->bytes)
             memcpy(journal->queue + journal->queued + sizeof header, record->payload, record->bytes);
         journal->queued += size;
+        PEN_ASSERT(journal->queued <= journal->room, "the journal's queue has room for its records");
         *ret_ticket = ++journal->ticket;
         pthread_cond_signal(&journal->more);
     }
@@ -205,6 +207,8 @@ static struct batch *take_batch(struct journal *journal, uint8_t **ret_bytes, si
         free(batch);
         return NULL;
     }
+    PEN_ASSERT(journal->taken < journal->ticket, "records that wait have tickets that no batch has");
+    PEN_ASSERT(journal->writing == 0, "one batch is written at a time");
     *batch = (struct batch){.first = journal->taken + 1, .last = journal->ticket};
     journal->taken = journal->ticket;
     journal->queue = NULL;
@@ -226,6 +230,7 @@ static bool write_queue(struct journal *journal)
     free(bytes);
     pthread_mutex_lock(&journal->lock);
     note_error(journal, error);
+    PEN_ASSERT(journal->writing == size, "the batch that was written is the one that was taken");
     batch->ok = error == 0;
     journal->size += batch->ok ? size : 0;
     journal->writing = 0;
@@ -276,6 +281,8 @@ static bool compact_some(struct journal *journal)
     compaction_free(journal->compaction);
     journal->compaction = NULL;
     pthread_mutex_lock(&journal->lock);
+    PEN_ASSERT(journal->compact && journal->writing == 0, "a compaction that was wanted ends, between two batches");
+    PEN_ASSERT(size <= journal->size, "a compaction never makes the file larger");
     journal->size = size;
     journal->compact = false;
     pthread_mutex_unlock(&journal->lock);
@@ -304,6 +311,7 @@ bool journal_poll(struct journal *journal, uint64_t *ret_first, uint64_t *ret_la
     pthread_mutex_unlock(&journal->lock);
     if (!batch)
         return false;
+    PEN_ASSERT(batch->first <= batch->last, "a batch has at least one record");
     *ret_first = batch->first;
     *ret_last = batch->last;
     *ret_ok = batch->ok;

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "streams_thread.h"
 
 /* ---- boxes ---- */
@@ -45,6 +46,7 @@ struct note *box_take(struct box *box)
     uint64_t count;
     pthread_mutex_lock(&box->lock);
     struct note *note = TAILQ_FIRST(&box->notes);
+    PEN_ASSERT(box->event >= 0, "a box is used between its beginning and its end");
     if (note)
         TAILQ_REMOVE(&box->notes, note, in_box);
     bool empty = TAILQ_EMPTY(&box->notes);
