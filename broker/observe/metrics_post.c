@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "assertion.h"
+#include "mutex.h"
 
 struct post {
     uint64_t (*clock)(void);
@@ -33,7 +34,7 @@ struct post *post_new(uint64_t (*clock)(void))
         return NULL;
     }
     atomic_store(&post->beat_us, clock());
-    pthread_mutex_init(&post->lock, NULL);
+    mutex_init(&post->lock);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&post->changed, &attributes);
@@ -55,7 +56,7 @@ void post_free(struct post *post)
     snapshot_free(drop(post->latest));
     snapshot_free(post->pending);
     pthread_cond_destroy(&post->changed);
-    pthread_mutex_destroy(&post->lock);
+    mutex_fini(&post->lock);
     close(post->wish_fd);
     free(post);
 }
@@ -97,7 +98,7 @@ enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us
     enum pen_status status = PEN_OK;
     uint64_t now_us = post->clock(), oldest_us = now_us > age_us ? now_us - age_us : 0;
     struct timespec until = after_us(timeout_us);
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     while (!post->closed && !fresh(post, oldest_us) && status == PEN_OK) {
         wish(post);
         if (pthread_cond_timedwait(&post->changed, &post->lock, &until) != 0)
@@ -111,47 +112,47 @@ enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us
         post->latest->users++;
         *ret_snapshot = post->latest;
     }
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     return status;
 }
 
 void post_release(struct post *post, struct snapshot *snapshot)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     struct snapshot *last = drop(snapshot);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     snapshot_free(last);
 }
 
 void post_withhold(struct post *post, const struct snapshot *snapshot)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     if (post->latest == snapshot) {
         PEN_ASSERT(snapshot->users > 1, "who withholds a snapshot is a user of it, besides the post");
         post->latest->users--; /* never the last: the caller has one */
         post->latest = NULL;
     }
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
 }
 
 bool post_sleep(struct post *post, uint64_t us)
 {
     struct timespec until = after_us(us);
     int error = 0;
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     while (!post->closed && error == 0)
         error = pthread_cond_timedwait(&post->changed, &post->lock, &until);
     bool open = !post->closed;
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     return open;
 }
 
 void post_close(struct post *post)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     post->closed = true;
     pthread_cond_broadcast(&post->changed);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
 }
 
 uint64_t post_silence_us(const struct post *post)
@@ -183,6 +184,6 @@ void post_serve(struct post *post, const struct broker *broker)
     post->latest->users = 1;
     post->pending = NULL;
     pthread_cond_broadcast(&post->changed);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     snapshot_free(former);
 }
