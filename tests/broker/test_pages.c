@@ -363,3 +363,69 @@ Test(pages, metrics_have_each_outcome_of_a_model, .init = open_snapshot, .fini =
     }
     free(page);
 }
+
+/* ---- the form of Prometheus' text ---- */
+
+/* The name at the line's start; its length. */
+static size_t name_of(const char *line)
+{
+    return strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:0123456789");
+}
+
+/* {name="value",...}: behind it; NULL: it has another form. */
+static const char *behind_labels(const char *at)
+{
+    if (*at != '{')
+        return at;
+    do {
+        size_t length = name_of(++at);
+        if (length == 0 || strncmp(at + length, "=\"", 2) != 0)
+            return NULL;
+        for (at += length + 2; *at && *at != '"'; at++)
+            if (*at == '\\' && !strchr("\\\"n", *++at))
+                return NULL;
+        if (*at++ != '"')
+            return NULL;
+    } while (*at == ',');
+    return *at == '}' ? at + 1 : NULL;
+}
+
+/* A sample of a family that was declared before it. */
+static void check_sample(const char *line, const char *family)
+{
+    const char *at = behind_labels(line + name_of(line));
+    char *end = NULL;
+    cr_assert(at && *at == ' ' && name_of(line) > 0, "%s", line);
+    double value = strtod(at + 1, &end);
+    cr_expect(end > at + 1 && *end == '\0' && value >= 0, "%s", line);
+    cr_expect(strncmp(line, family, strlen(family)) == 0, "%s is behind the family %s", line, family);
+}
+
+Test(pages, metrics_have_the_form_of_prometheus, .init = open_snapshot, .fini = close_snapshot)
+{
+    struct writer writer = {.text = NULL};
+    char family[128] = "", *rest;
+    metrics_text(snapshot, &writer);
+    writer_text(&writer, "");
+    char *copy = strndup(writer.text, writer.used);
+    size_t samples = 0, families = 0;
+    cr_expect_eq(copy[writer.used - 1], '\n');
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            cr_expect_gt(strlen(line + 7 + name_of(line + 7)), 10u, "%s", line);
+            snprintf(family, sizeof family, "%.*s", (int)name_of(line + 7), line + 7);
+        } else if (strncmp(line, "# TYPE ", 7) == 0) {
+            const char *type = line + 7 + name_of(line + 7);
+            cr_expect(strncmp(line + 7, family, strlen(family)) == 0, "%s", line);
+            cr_expect(strcmp(type, " counter") == 0 || strcmp(type, " gauge") == 0 || strcmp(type, " histogram") == 0,
+                      "%s", line);
+            families++;
+        } else {
+            check_sample(line, family);
+            samples++;
+        }
+    }
+    cr_expect(families > 30 && samples > 100, "%zu %zu", families, samples);
+    free(copy);
+    writer_fini(&writer);
+}

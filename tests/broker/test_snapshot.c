@@ -1,5 +1,6 @@
 /* The copy of the broker's state that pages are made of: each field is that of its record; questions to it; and the pages that ask them. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +112,8 @@ Test(snapshot, a_workers_row_is_what_it_said_and_did)
     cr_expect(row->results_bad == 34 && row->failures_count == 35);
     expect_beat(&row->beat);
     cr_expect_eq(row->beat.compute_us, 1400000u);
-    cr_expect(row->busy_share > 0.005 && row->busy_share < 0.008, "2 of 4 slots for 0.2 of 15 s: %f", row->busy_share);
+    double weight = 1 - exp(-0.2 / 15); /* of 0.2 s in a mean over 15 s */
+    cr_expect(fabs(row->busy_share - 0.5 * weight) < 1e-9, "2 of 4 slots: %f", row->busy_share);
     cr_expect_eq(row->age_us, 300000u);
     cr_expect_eq(row->last_seen_us, 100000u);
     cr_expect_gt(row->backlog_us, 0u);
@@ -125,6 +127,24 @@ Test(snapshot, a_workers_row_is_what_it_said_and_did)
     s = snapshot_take(&desk->broker);
     cr_expect(s->offers[0].busy, "it takes nothing now");
     snapshot_free(s);
+}
+
+Test(snapshot, a_worker_is_busy_for_no_more_than_all_of_its_time_and_begins_anew_with_its_counters)
+{
+    add_worker(WORKER, "one", 1, 1);
+    const struct worker *worker = fleet_by_peer(&desk->broker.fleet, WORKER);
+    heartbeat(1000);
+    cr_expect_eq(worker->busy_share, 0, "nothing is known of the time before");
+    desk_wait(desk, 1000000);
+    heartbeat(9000000);
+    double weight = 1 - exp(-1.0 / 15);
+    cr_expect(fabs(worker->busy_share - weight) < 1e-9);
+    desk_wait(desk, 1000000);
+    heartbeat(5); /* it has started anew */
+    cr_expect(fabs(worker->busy_share - weight) < 1e-9);
+    desk_wait(desk, 1000000);
+    heartbeat(5);
+    cr_expect(fabs(worker->busy_share - (weight - weight * weight)) < 1e-9, "idle for a second");
 }
 
 static const char *state_after(uint64_t silence_us)
