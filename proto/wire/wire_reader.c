@@ -1,6 +1,6 @@
 #include "wire_reader.h"
 
-bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
+bool meta_varint_long(struct wire_reader *reader, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && reader->at < reader->end; shift += 7) {

@@ -23,8 +23,16 @@ struct wire_field {
     size_t bytes;
 };
 
+bool meta_varint_long(struct wire_reader *reader, uint64_t *ret_value);
+
 /* Reads a varint; false: it does not end before the reader does, or has more than 64 bits. */
-bool meta_varint(struct wire_reader *reader, uint64_t *ret_value);
+static inline bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
+{
+    if (reader->at == reader->end || (*reader->at & 0x80))
+        return meta_varint_long(reader, ret_value);
+    *ret_value = *reader->at++;
+    return true;
+}
 /* False at the end, or when the next bytes are no well-formed field. */
 bool meta_next(struct wire_reader *reader, struct wire_field *ret_field);
 
