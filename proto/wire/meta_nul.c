@@ -11,9 +11,11 @@ struct cursor {
     const uint8_t *at, *end;
 };
 
-static uint64_t read_varint(struct cursor *cursor)
+static inline uint64_t read_varint(struct cursor *cursor)
 {
     uint64_t value = 0;
+    if (cursor->at < cursor->end && *cursor->at < 0x80)
+        return *cursor->at++;
     for (unsigned shift = 0; cursor->at < cursor->end && shift < 64; shift += 7) {
         uint8_t byte = *cursor->at++;
         value |= (uint64_t)(byte & 0x7F) << shift;
