@@ -175,6 +175,23 @@ Test(deviation, what_is_within_the_bound_is_no_deviation)
     cr_assert_eq(run_spoiled("z", 2, INFINITY), PEN_ERR_INTERNAL);
 }
 
+/* A device that ends a run without a word. */
+static enum pen_status silent_wait(struct exec *exec, struct pen_error *reterr)
+{
+    (void)exec;
+    (void)reterr;
+    return PEN_ERR_DEVICE_LOST;
+}
+
+Test(deviation, a_failure_without_a_sentence_gets_one)
+{
+    wrong.exec_wait = silent_wait;
+    cr_assert_eq(run_with(2, 2), PEN_ERR_DEVICE_LOST);
+    cr_assert(strncmp(w.error.text, "the run failed (", 16) == 0, "%s", w.error.text);
+    wrong.exec_wait = spoiled_wait;
+    cr_assert_eq(run_spoiled(NULL, 0, 0), PEN_OK, "%s", w.error.text);
+}
+
 /* ---- profiles ------------------------------------------------------------------------------------------------------------------- */
 
 Test(debug, a_profile_has_the_runs_since_it_was_switched_on)
