@@ -12,7 +12,7 @@ uint64_t net_now_us = NET_START_US;
 
 static void *zmq;
 static void *routers[NET_BROKERS];
-static zmq_msg_t peers[NET_BROKERS]; /* identity of who spoke last */
+static zmq_msg_t peers[NET_BROKERS], bulk_peers[NET_BROKERS]; /* identity of the connection that spoke last */
 static const char *const endpoints[NET_BROKERS] = {"inproc://first", "inproc://second"};
 static const struct identity identity = {
     .worker = "w", .backend = "reference", .device = "", .library = "", .precision = PRECISION_F32};
@@ -41,6 +41,7 @@ static void router_open(size_t i)
     cr_assert(routers[i] && zmq_bind(routers[i], endpoints[i]) == 0);
     zmq_setsockopt(routers[i], ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
     zmq_msg_init(&peers[i]);
+    zmq_msg_init(&bulk_peers[i]);
 }
 
 static void serve_init(void)
@@ -97,6 +98,7 @@ void net_close(void)
     brokers_close(&net_brokers, 0);
     for (size_t i = 0; i < net_brokers.count; i++) {
         zmq_msg_close(&peers[i]);
+        zmq_msg_close(&bulk_peers[i]);
         zmq_close(routers[i]);
     }
     brokers_fini(&net_brokers);
@@ -115,8 +117,10 @@ void net_close(void)
 
 void net_expect(size_t i, enum frame_type type)
 {
+    zmq_msg_t peer;
     got_clear();
-    cr_assert(zmq_msg_recv(&peers[i], routers[i], 0) >= 0, "no %s came to broker %zu", frame_type_name(type), i);
+    zmq_msg_init(&peer);
+    cr_assert(zmq_msg_recv(&peer, routers[i], 0) >= 0, "no %s came to broker %zu", frame_type_name(type), i);
     for (bool more = true; more; net_got.count++) {
         cr_assert(net_got.count < NET_FRAMES_MAX);
         zmq_msg_t *frame = &net_got.frames[net_got.count];
@@ -128,6 +132,8 @@ void net_expect(size_t i, enum frame_type type)
                               NULL) == PEN_OK);
     cr_assert(net_got.env.type == type, "%s came instead of %s", frame_type_name(net_got.env.type),
               frame_type_name(type));
+    zmq_msg_move(type == FRAME_ATTACH || type == FRAME_CHUNK ? &bulk_peers[i] : &peers[i], &peer);
+    zmq_msg_close(&peer);
 }
 
 void net_silent(size_t i)
@@ -185,6 +191,15 @@ void net_send(size_t i, const struct envelope *env, const ProtobufCMessage *meta
 {
     identity_send(i);
     group_send(i, env, meta, false);
+}
+
+void net_send_bulk(size_t i, const struct envelope *env, const void *bytes, size_t size)
+{
+    uint8_t header[FRAME_ENVELOPE_BYTES];
+    envelope_encode(env, header);
+    cr_assert(zmq_send(routers[i], zmq_msg_data(&bulk_peers[i]), zmq_msg_size(&bulk_peers[i]), ZMQ_SNDMORE) >= 0);
+    cr_assert(zmq_send(routers[i], header, sizeof header, ZMQ_SNDMORE) >= 0);
+    cr_assert(zmq_send(routers[i], bytes, size, 0) >= 0);
 }
 
 void net_send_type(size_t i, enum frame_type type)

@@ -43,6 +43,8 @@ void *net_meta(const ProtobufCMessageDescriptor *descriptor);
 void net_send(size_t i, const struct envelope *env, const ProtobufCMessage *meta);
 void net_send_bytes(size_t i, const void *bytes, size_t size);
 void net_send_type(size_t i, enum frame_type type);
+/* With this raw frame, on the bulk connection. */
+void net_send_bulk(size_t i, const struct envelope *env, const void *bytes, size_t size);
 void net_welcome(size_t i, uint64_t uuid, enum pen_status status, const char *error);
 /* Connects the link, says welcome with `uuid`, and takes the messages in. */
 void net_serve_link(size_t i, uint64_t uuid);
