@@ -40,9 +40,10 @@ class Build:
             sys.exit(f"mutants.py: {folder} has no checks: cmake -S . -B {folder} -G Ninja -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON, then build it")
         self.compiles, self.links, self.plain = {}, {}, {}  # plain: objects of files without a fault
         for command in self.commands():
-            to = re.search(r" -c (\S+)$", command)
-            if to and to.group(1).startswith(str(SOURCE)):
-                self.compiles[os.path.relpath(to.group(1), SOURCE)] = command
+            to = re.search(r" -o (\S+) -c (\S+)$", command)
+            path = os.path.relpath(to.group(2), SOURCE) if to else ".."
+            if not path.startswith("..") and (path not in self.compiles or to.group(1).startswith(path.split("/")[0])):
+                self.compiles[path] = command  # where tests compile a main.c once more, the program's own
 
     def commands(self, *targets):
         done = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", *targets], capture_output=True, text=True, check=True)
