@@ -187,6 +187,30 @@ Test(chain, its_digest_is_that_of_the_models_and_their_links)
     cr_assert(memcmp(&before, &after, sizeof before) == 0);
 }
 
+/* The classes of an ensemble are those of the step whose output it gives. */
+Test(chain, classes_are_told_by_the_step_that_knows_them)
+{
+    one_slot_put("add", one_slot_graph("Add", "a", "b", "c"), BATCHED("4"));
+    one_slot_put("neg", one_slot_graph("Neg", "a", NULL, "c"),
+                 "{\"max_batch_size\":4,\"output\":{\"labels\":[\"left\",\"right\"]}}");
+    one_slot_put("whole", NULL,
+                 ENSEMBLE("4", XY, TENSOR("negative", "2") "," TENSOR("sum", "2"),
+                          STEP("add", MAP("a", "x") "," MAP("b", "y"),
+                               MAP("c", "sum")) "," STEP("neg", MAP("a", "sum"), MAP("c", "negative"))));
+    one_slot_start();
+    const struct pen_tensor in[] = {one_slot_rows("x", 2, ones), one_slot_rows("y", 2, tens)};
+    one_slot_run(&(struct one_job){.model = "whole", .inputs = in, .inputs_count = 2, .top_k = 1}, 1);
+    const struct one_answer *answer = &one_slot_answers[0];
+    size_t found = 0;
+    for (size_t i = 0; i < answer->annotations_count; i++)
+        if (strcmp(answer->annotations[i].output, "negative") == 0) {
+            cr_assert(answer->annotations[i].row == found && answer->annotations[i].classes == 1);
+            cr_assert(answer->annotations[i].best == 0, "the least of the sum is the most of its negative");
+            found++;
+        }
+    cr_assert(found == 2, "%zu of %zu", found, answer->annotations_count);
+}
+
 /* ---- what does not fit ----------------------------------------------------------------------------------------------------------- */
 
 /* The ensemble is offered by its config, and `sentence` says why it cannot run. */
