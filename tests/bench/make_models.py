@@ -8,6 +8,7 @@ resnet50      ResNet-50 (He et al. 2015) with the stride in the 3x3 convolution,
 
 Package: onnx (tests/support/venv.sh makes the environment).
 """
+import usage  # noqa: F401
 import sys
 from pathlib import Path
 

@@ -124,7 +124,7 @@ def refusals():
     refused(penstock.InvalidError, lambda: make(top_k=1001), "too many classes")
     refused(penstock.InvalidError, lambda: make(deadline=-1), "a deadline in the past")
     refused(penstock.InvalidError, lambda: make(sequence_start=True), "a start of no sequence")
-    refused(penstock.InvalidError, lambda: make(detached="7"), "a job id that is none")
+    refused(penstock.InvalidError, lambda: job.make_fetch("7", "", False, None), "a job id that is none")
     refused(penstock.InvalidError, lambda: make(outputs="y"), "a text for a list")
     refused(penstock.TooLargeError, lambda: make(parameters={"p": "x" * 70000}), "a description beyond its cap")
     refused(penstock.TooLargeError, lambda: make(inputs={f"x{i}": np.zeros(1) for i in range(65)}), "65 inputs")
