@@ -151,7 +151,7 @@ static void collect(struct grpc_connection *connection, const void *data, size_t
 /* `gone` bytes of the row are sent; the others are kept. The first piece may lie in `out` itself. */
 static void keep_rest(struct grpc_connection *connection, const struct iovec *pieces, size_t count, size_t gone)
 {
-    connection->out_at = connection->out_used = 0;
+    connection->out_used = 0;
     for (size_t i = 0; i < count; i++) {
         size_t skip = gone < pieces[i].iov_len ? gone : pieces[i].iov_len, left = pieces[i].iov_len - skip;
         if (left > 0)
@@ -180,8 +180,10 @@ static bool send_pieces(struct grpc_connection *connection, struct iovec *pieces
 
 bool grpc_session_flush(struct grpc_connection *connection)
 {
-    struct iovec all = {connection->out + connection->out_at, connection->out_used - connection->out_at};
-    return connection->out_used == 0 || send_pieces(connection, &all, 1);
+    if (connection->out_used == 0)
+        return true;
+    struct iovec all = {connection->out, connection->out_used};
+    return send_pieces(connection, &all, 1);
 }
 
 /* A frame of data, as announced. Small ones are collected; a large one goes at once, and what the socket does not take of it is kept. */
@@ -200,7 +202,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
         return NGHTTP2_ERR_WOULDBLOCK;
     collect(connection, head, FRAME_HEAD_BYTES);
     out_gather(stream->turns->outs, bytes, pieces + 1, GRPC_PIECES_MAX, &count);
-    pieces[0] = (struct iovec){connection->out + connection->out_at, connection->out_used - connection->out_at};
+    pieces[0] = (struct iovec){connection->out, connection->out_used};
     for (size_t i = 0; bytes <= SMALL_BYTES && i < count; i++)
         collect(connection, pieces[1 + i].iov_base, pieces[1 + i].iov_len);
     if (bytes > SMALL_BYTES && !send_pieces(connection, pieces, 1 + count))

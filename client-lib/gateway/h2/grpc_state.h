@@ -45,8 +45,8 @@ struct grpc_connection {
     uint64_t since_us; /* the last sign of life, or of room for our bytes */
     uint64_t pinged_us;
     uint64_t address;
-    char *out; /* while there is something to send */
-    size_t out_at, out_used;
+    char *out; /* [GRPC_OUT_BYTES], while there is something to send */
+    size_t out_used;
     int fd;
     size_t heard;                                /* bytes, at first */
     bool closed, running, spare, local, greeted; /* greeted: its first frame has come */
