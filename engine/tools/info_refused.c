@@ -12,8 +12,7 @@
 
 #define NODES_SHOWN 50 /* of one operator, as text */
 
-/* The file read again, for what it asks for. The format, or "?". */
-static const char *inventory_take(const char *path, struct inventory *ret)
+const char *info_inventory(const char *path, struct inventory *ret)
 {
     struct graph_limits limits = graph_limits_default();
     struct import_extra extra = {0};
@@ -37,7 +36,7 @@ static const char *inventory_take(const char *path, struct inventory *ret)
 bool info_entries(const char *path, char *text, size_t room)
 {
     struct inventory all;
-    (void)inventory_take(path, &all);
+    (void)info_inventory(path, &all);
     snprintf(text, room, "%s", all.entries);
     inventory_fini(&all);
     return text[0] != '\0';
@@ -193,7 +192,7 @@ static void issue_print(const struct pen_error *why, const char *format, const s
 void info_issue(const char *path, const struct pen_model *model)
 {
     struct inventory all;
-    const char *format = inventory_take(path, &all);
+    const char *format = info_inventory(path, &all);
     issue_head(format, &all);
     printf("runs: %s\n", pen_model_placement(model));
     issue_operators(&all);
@@ -209,7 +208,7 @@ int info_refused(const char *path, const struct pen_error *why, const struct too
     if (!conversion && !issue) {
         return tool_fail(why);
     }
-    const char *format = inventory_take(path, &all);
+    const char *format = info_inventory(path, &all);
     const char *precision = issue || missing_any(&all) ? NULL : other_precision(path, options);
     if (issue) {
         issue_print(why, format, &all);
