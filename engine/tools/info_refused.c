@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "graph/kept.h"
 #include "import/inventory.h"
 #include "run/source.h"
 #include "version.h"
@@ -97,6 +98,11 @@ static void refusal_text(const char *path, const struct pen_error *why, const ch
         printf("  missing operator %s\n", all->ops[i].name);
         nodes_print(all, i);
         printf("    avoided by: %s\n", info_advice(format, all->ops[i].name));
+        if (!KEPT_EVERYTHING) {
+            printf("    or, if the whole engine reads it, by the line \"import %s %s\" in the list of "
+                   "-DPENSTOCK_KERNELS\n",
+                   format, all->ops[i].name);
+        }
     }
     if (missing == 0) {
         printf("  %s\n", why->text);
@@ -122,6 +128,11 @@ static cJSON *missing_json(const struct inventory *all, uint32_t op, const char 
         }
     }
     cJSON_AddStringToObject(o, "advice", info_advice(format, all->ops[op].name));
+    if (!KEPT_EVERYTHING) {
+        char line[160];
+        snprintf(line, sizeof line, "import %s %s", format, all->ops[op].name);
+        cJSON_AddStringToObject(o, "line", line);
+    }
     return o;
 }
 

@@ -143,5 +143,6 @@ int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_kernels(int argc, char **argv);
+int cmd_sizes(int argc, char **argv);
 
 #endif
