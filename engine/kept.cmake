@@ -2,11 +2,12 @@
 #   OPERATOR [TYPE,...|any [BACKEND]]   graph, reference, xnnpack or vulkan; without a backend: all. Every operator of a line may occur in graphs.
 #   import FORMAT OPERATOR|*            the part of an importer for an operator of that format; a format without such lines is kept whole
 #   precision NAME                      without such lines: all
-# Written from it: kept_list.h (graph/kept.h), kept_types.def (which types a backend's kernel keeps) and the list kept_vulkan (operators).
+# Written from it: kept_list.h (graph/kept.h), kept_types.def (which types a backend's kernel keeps) and the lists kept_graph and kept_vulkan (operators).
 set(kept_folder ${CMAKE_BINARY_DIR}/engine/kept)
 set(kept_header "#define KEPT_ALL 1\n")
 set(kept_types "")
 set(kept_vulkan "")
+set(kept_graph "")
 set(kept_precisions f32 f16_storage f16_mma f16_math bf16 int8)
 set(kept_integers TRUE) # Vulkan's kernels of whole numbers
 set(kept_backends reference xnnpack vulkan)
@@ -103,6 +104,7 @@ if(PENSTOCK_KERNELS)
         list(APPEND unknown ${first})
       endif()
       list(APPEND names graph_${first})
+      list(APPEND kept_graph ${first})
     endif()
   endforeach()
   if(unknown)
