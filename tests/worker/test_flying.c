@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "slot_internal.h"
+#include "vitals.h"
 
 enum { WINDOW = 3 };
 
@@ -205,6 +206,26 @@ Test(flying, what_flies_is_what_others_see)
     slot_running(one_slot, &seen);
     cr_assert(!seen.busy && seen.outside_us == 0);
     cr_assert(one_slot_collect() == 2);
+}
+
+Test(flying, a_heartbeat_tells_the_age_of_the_oldest_run)
+{
+    struct slot_running seen;
+    Penstock__Heartbeat beat;
+    struct vitals vitals = {.stats = &one_slot_stats,
+                            .catalog = &one_slot_catalog,
+                            .handoff = one_slot_handoff,
+                            .slots = &one_slot,
+                            .slots_count = 1};
+    begin_plain(0, 0);
+    slot_running(one_slot, &seen);
+    vitals_fill(&vitals, seen.started_us + 7000000, &beat);
+    cr_assert(beat.slots_busy == 1 && beat.oldest_running_us == 7000000);
+    vitals_fill(&vitals, seen.started_us - 1, &beat);
+    cr_assert(beat.slots_busy == 1 && beat.oldest_running_us == 0, "it has just begun");
+    slot_flight_land(one_slot);
+    vitals_fill(&vitals, seen.started_us + 7000000, &beat);
+    cr_assert(beat.slots_busy == 0 && beat.oldest_running_us == 0 && one_slot_collect() == 1);
 }
 
 Test(flying, a_cancel_counts_while_it_flies)
