@@ -19,7 +19,7 @@ struct pen_engine *one_slot_engine;
 struct pen_error one_slot_error;
 struct one_answer one_slot_answers[ONE_SLOT_JOBS];
 
-static struct handoff *handoff;
+struct handoff *one_slot_handoff;
 static struct outbox *outbox;
 static struct inbox *inbox;
 static struct states *states;
@@ -33,11 +33,11 @@ void one_slot_setup(void)
     options.backend = "reference";
     cr_assert(pen_engine_new(&options, &one_slot_engine, &one_slot_error) == PEN_OK, "%s", one_slot_error.text);
     folder_new(one_slot_root);
-    handoff = handoff_new(0);
+    one_slot_handoff = handoff_new(0);
     outbox = outbox_new();
     inbox = inbox_new();
     states = states_new(1u << 20);
-    cr_assert(handoff && outbox && inbox && states);
+    cr_assert(one_slot_handoff && outbox && inbox && states);
 }
 
 void one_slot_teardown(void)
@@ -47,7 +47,7 @@ void one_slot_teardown(void)
     states_free(states);
     inbox_free(inbox);
     outbox_free(outbox);
-    handoff_free(handoff);
+    handoff_free(one_slot_handoff);
     pen_engine_free(one_slot_engine);
     folder_free(one_slot_root);
 }
@@ -82,7 +82,7 @@ void one_slot_start(void)
 {
     struct slot_context context = {.states = states,
                                    .catalog = &one_slot_catalog,
-                                   .handoff = handoff,
+                                   .handoff = one_slot_handoff,
                                    .outbox = outbox,
                                    .stats = &one_slot_stats,
                                    .identity = &identity};
@@ -214,13 +214,14 @@ static size_t answer_read(zmq_msg_t *frames)
     return 1u + env.frames;
 }
 
-static struct dispatch *dispatch_make(const struct one_job *jobs, size_t count)
+struct dispatch *one_slot_dispatch(const struct one_job *jobs, size_t count, size_t first)
 {
     zmq_msg_t frames[ONE_SLOT_JOBS * 4];
     struct dispatch *dispatch = NULL;
     size_t used = 0;
+    cr_assert(first + count <= ONE_SLOT_JOBS);
     for (size_t i = 0; i < count; i++)
-        used += job_frames(&jobs[i], i + 1, &frames[used]);
+        used += job_frames(&jobs[i], first + i + 1, &frames[used]);
     struct message message = {.frames = frames, .frames_count = used};
     cr_assert(inbox_dispatch(inbox, &message, clock_now_us(), &dispatch, &one_slot_error) == PEN_OK, "%s",
               one_slot_error.text);
@@ -231,22 +232,30 @@ static struct dispatch *dispatch_make(const struct one_job *jobs, size_t count)
     return dispatch;
 }
 
-void one_slot_run(const struct one_job *jobs, size_t count)
+void one_slot_forget(void)
 {
-    cr_assert(count <= ONE_SLOT_JOBS);
-    struct dispatch *dispatch = dispatch_make(jobs, count), *finished = NULL;
     memset(one_slot_answers, 0, sizeof one_slot_answers);
-    slot_run(one_slot, dispatch);
+}
+
+size_t one_slot_collect(void)
+{
+    size_t finished = 0;
     for (struct reply *reply = outbox_take_all(outbox), *next; reply; reply = next) {
         next = reply->next;
         for (size_t at = 0; at < reply->frames_count;)
             at += answer_read(&reply->frames[at]);
-        cr_assert(!finished, "the dispatch is finished with the last of its replies");
-        finished = reply->finished;
+        finished += reply->finished != NULL;
+        dispatch_free(reply->finished);
         reply_free(reply);
     }
-    cr_assert(finished == dispatch);
-    dispatch_free(dispatch);
+    return finished;
+}
+
+void one_slot_run(const struct one_job *jobs, size_t count)
+{
+    one_slot_forget();
+    slot_run(one_slot, one_slot_dispatch(jobs, count, 0));
+    cr_assert(one_slot_collect() == 1, "a dispatch is finished with the last of its replies");
     for (size_t i = 0; i < count; i++)
         cr_assert(one_slot_answers[i].times == 1, "job %zu was answered %zu times", i, one_slot_answers[i].times);
     for (size_t i = 0; i < one_slot_catalog.count; i++)

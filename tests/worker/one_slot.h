@@ -13,7 +13,7 @@
 
 #define ONE_SLOT_VALUES  64
 #define ONE_SLOT_OUTPUTS 4
-#define ONE_SLOT_JOBS    16
+#define ONE_SLOT_JOBS    32
 
 extern char one_slot_root[FOLDER_PATH_BYTES]; /* the models folder; there from one_slot_setup on */
 extern struct catalog one_slot_catalog;
@@ -74,6 +74,12 @@ struct pen_tensor one_slot_rows(const char *name, int64_t rows, const float *val
 /* Runs them as one dispatch. Answer i is that of job i. */
 void one_slot_run(const struct one_job *jobs, size_t count);
 extern struct one_answer one_slot_answers[ONE_SLOT_JOBS];
+
+/* The two halves of it. Job i has the number first + i + 1, and its answer that index. */
+struct dispatch *one_slot_dispatch(const struct one_job *jobs, size_t count, size_t first);
+size_t one_slot_collect(void); /* reads the answers that are there; returns how many dispatches are finished */
+void one_slot_forget(void);    /* the answers so far */
+extern struct handoff *one_slot_handoff;
 
 void one_slot_refused(size_t job, enum pen_status status, const char *part);
 /* Output `name` of the job is [rows, 2] with these values. */

@@ -160,7 +160,8 @@ Test(config_ensemble, there_is_a_most_of_each)
 Test(config_ensemble, what_belongs_to_the_steps_is_refused)
 {
     refuses(WHOLE("\"platform\":\"onnx\",", A, Z, STEP(MAPS)), "needs platform ensemble, not onnx");
-    refuses(WHOLE("\"max_batch_size\":1,\"model_warmup\":[{\"batch_size\":1}],", A, Z, STEP(MAPS)), "an ensemble has no model_warmup");
+    refuses(WHOLE("\"max_batch_size\":1,\"model_warmup\":[{\"batch_size\":1}],", A, Z, STEP(MAPS)),
+            "an ensemble has no model_warmup");
     refuses(WHOLE("\"instance_group\":[{\"count\":1}],", A, Z, STEP(MAPS)), "an ensemble has no instance_group");
     refuses("{\"output\":{\"labels\":[\"a\"]},\"input\":[" A "],\"ensemble_scheduling\":{\"step\":[" STEP(MAPS) "]}}",
             "an ensemble has no output.labels");

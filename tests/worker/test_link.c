@@ -88,6 +88,23 @@ Test(link, own_times_go_before_the_brokers_and_none_is_too_short)
     cr_assert(link->heartbeat_us == 1000000 && link->liveness_us == 5000000, "what neither says");
 }
 
+Test(link, a_welcome_says_where_large_payloads_go)
+{
+    Penstock__Welcome told = PENSTOCK__WELCOME__INIT;
+    const struct envelope env = envelope_make(FRAME_WELCOME);
+    connect_now();
+    told.broker_uuid = 5;
+    told.bulk_bytes = 1234;
+    told.bulk_port = 7000;
+    told.max_frame_bytes = 777777;
+    told.liveness_us = 3000000;
+    net_send(0, &env, &told.base);
+    messages_receive(&net_serve, net_now_us);
+    cr_assert(link->transfers.from_bytes == 1234 && link->max_frame_bytes == 777777);
+    cr_assert(link->transfers.way.port == 7000 && link->transfers.way.broker == 5);
+    cr_assert(link->transfers.way.wait_us == 1500000, "half of the liveness");
+}
+
 Test(link, a_welcome_that_cannot_be_read_counts_as_dropped)
 {
     uint8_t bytes[FRAME_ENVELOPE_BYTES + 2] = {0};

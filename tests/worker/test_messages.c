@@ -68,6 +68,27 @@ Test(messages, more_than_the_worker_may_hold_is_refused)
     cr_assert_null(handoff_poll(net_serve.handoff));
 }
 
+Test(messages, every_job_of_a_refused_dispatch_is_answered)
+{
+    link->in_flight.limit_jobs = 2;
+    net_submit(0, 5, 3, 0);
+    take();
+    net_expect(0, FRAME_RESULT);
+    cr_assert(net_got.count == 3);
+    for (uint64_t i = 0; i < 3; i++) {
+        struct envelope env;
+        const uint8_t *meta;
+        zmq_msg_t *frame = &net_got.frames[i];
+        cr_assert(envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, NULL) == PEN_OK);
+        cr_assert(env.job.sequence == 5 + i && env.status == PEN_ERR_BUSY);
+    }
+    cr_assert(atomic_load(&net_stats.jobs_failed) == 3 && link->in_flight.dispatches == 0);
+    link->in_flight.limit_jobs = 3;
+    net_submit(0, 5, 3, 0);
+    take();
+    finish(taken(3));
+}
+
 Test(messages, a_malformed_dispatch_is_answered_by_its_first_job)
 {
     struct envelope env = envelope_make(FRAME_SUBMIT);

@@ -144,6 +144,23 @@ Test(orders, an_order_about_a_version_goes_before_one_about_all)
     look_finds("n:1");
 }
 
+Test(orders, a_model_that_is_chosen_twice_is_loaded_once)
+{
+    static const char *const choices[] = {"n:1", "m:1", "m:2", "m:2", "m:1"};
+    struct catalog chosen;
+    versions_put();
+    cr_assert(catalog_scan(one_slot_root, choices, 5, &chosen, &one_slot_error) == PEN_OK);
+    cr_assert(catalog_load(&chosen, one_slot_engine, NULL, NULL, NULL, &one_slot_error) == PEN_OK);
+    cr_assert(chosen.count == 3 && chosen.failed == 0, "%zu models", chosen.count);
+    cr_assert(catalog_find(&chosen, "m", 0)->version == 2 && catalog_find(&chosen, "m", 1)->version == 1);
+    cr_assert_null(catalog_find(&chosen, "m", 3));
+    catalog_find(&chosen, "m", 2)->withdrawn = true;
+    cr_assert(catalog_find(&chosen, "m", 0)->version == 1, "what is offered goes before what is not");
+    catalog_fini(&chosen);
+    cr_assert(chosen.count == 0 && !chosen.models && !chosen.entries && !chosen.failures);
+    catalog_fini(&chosen);
+}
+
 Test(orders, only_so_many_are_remembered)
 {
     struct order order;

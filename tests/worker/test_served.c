@@ -73,6 +73,92 @@ Test(served, states_that_do_not_fit_are_refused)
     refused(STATE("0", "b", "c", ",\"dims\":[400000000,2]"), PEN_ERR_INVALID, "name its dims");
 }
 
+/* ---- batches, labels, platforms ---------------------------------------------------------------------------------------------------- */
+
+/* a float32 [symbol, 2] -> first, second (Reshape to these dims; 0: of the input). */
+static struct onnx_writer *outputs_graph(const char *symbol, const int64_t *first, const int64_t *second)
+{
+    static const int64_t dims[] = {-1, 6}, three[] = {3};
+    const char *const symbols[] = {symbol, NULL};
+    const int64_t *const shapes[] = {first, second};
+    static const char *const names[] = {"first", "second"}, *const constants[] = {"shape_1", "shape_2"};
+    struct onnx_writer *g = onnx_writer_new("outputs");
+    onnx_writer_input(g, "a", PEN_DTYPE_F32, 2, dims, symbol ? symbols : NULL);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t out[] = {-1, shapes[i][1], shapes[i][2]};
+        onnx_writer_constant(g, constants[i], PEN_DTYPE_I64, 1, three, shapes[i], 3 * sizeof(int64_t));
+        onnx_writer_node(g, "Reshape", ONNX_LIST("a", constants[i]), ONNX_LIST(names[i]), NULL);
+        onnx_writer_output(g, names[i], PEN_DTYPE_F32, 3, out, symbol ? symbols : NULL);
+    }
+    return g;
+}
+
+static struct served *load_outputs(const char *symbol, const int64_t *first, const int64_t *second, const char *config)
+{
+    struct served *served = NULL;
+    struct catalog found;
+    one_slot_put("outputs", outputs_graph(symbol, first, second), config);
+    cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK && found.entries_count == 1);
+    one_slot_error = (struct pen_error){0};
+    catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+    catalog_fini(&found);
+    return served;
+}
+
+static const int64_t two_by_three[] = {0, 2, 3}, six[] = {0, 6, 1};
+
+Test(served, only_a_name_makes_a_free_dimension_a_batch)
+{
+    static const struct {
+        const char *symbol;
+        bool batch;
+    } cases[] = {{"N", true}, {"n", true}, {"batch_size", true}, {"Batch", true}, {"length", false}, {"NN", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct served *served = load_outputs(cases[i].symbol, two_by_three, six, NULL);
+        cr_assert_not_null(served, "%s", one_slot_error.text);
+        cr_assert((served->max_batch_size > 0) == cases[i].batch, "%s", cases[i].symbol);
+        served_free(served);
+    }
+    struct served *served = load_outputs("length", two_by_three, six, "{\"max_batch_size\":3}");
+    cr_assert(served && served->max_batch_size == 3, "the config says so");
+    served_free(served);
+    served = load_outputs("N", two_by_three, six, "{\"max_batch_size\":0}");
+    cr_assert(served && served->max_batch_size == 0);
+    served_free(served);
+}
+
+Test(served, labels_go_with_the_output_that_has_as_many_numbers)
+{
+    static const char two[] = "{\"output\":{\"labels\":[\"a\",\"b\"]}}",
+                      all[] = "{\"output\":{\"labels\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"]}}";
+    static const int64_t twice[] = {-1, 2, 1};
+    struct served *served = load_outputs("N", twice, six, all);
+    cr_assert(served && served->labels_output == 1);
+    served_free(served);
+    served = load_outputs("N", twice, six, two);
+    cr_assert(served && served->labels_output == 0);
+    served_free(served);
+    served = load_outputs("N", six, twice, two);
+    cr_assert(served && served->labels_output == 1);
+    served_free(served);
+    served = load_outputs("N", six, two_by_three, NULL);
+    cr_assert(served && served->labels_output == 0, "without labels the first is as good as any");
+    served_free(served);
+}
+
+Test(served, a_config_of_another_model_is_refused)
+{
+    refused("{\"platform\":\"tflite\"}", PEN_ERR_INVALID, "says platform tflite, but the model's format is onnx");
+    refused("{\"instance_group\":[{\"kind\":\"KIND_GPU\"}]}", PEN_ERR_UNSUPPORTED,
+            "KIND_GPU, but this worker's backend");
+    refused("{\"input\":{\"preprocess\":{\"input\":\"x\"}}}", PEN_ERR_NOT_FOUND, "names the input 'x'");
+    refused("{\"input\":{\"preprocess\":{\"height\":2}}}", PEN_ERR_INVALID, "which of the 2 inputs it means");
+    refused("{\"input\":{\"preprocess\":{\"input\":\"b\"}}}", PEN_ERR_SHAPE, "rank 4");
+    struct served *served = load("{\"platform\":\"onnx\",\"instance_group\":[{\"kind\":\"KIND_CPU\"}]}");
+    cr_assert_not_null(served, "%s", one_slot_error.text);
+    served_free(served);
+}
+
 /* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
 
 /* c = -a over float32 [N, ?]. */

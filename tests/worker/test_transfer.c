@@ -229,6 +229,14 @@ Test(transfer, bytes_that_stop_coming_end_the_connection)
     cr_assert(link->in_flight.dispatches == 0);
 }
 
+Test(transfer, another_announcement_is_no_progress)
+{
+    announce(4, 9, 3000, 500, 0);
+    net_now_us += 1500000;
+    announce(5, 10, 3000, 500, 0);
+    cr_assert(!transfer_stalled(link, net_now_us + 499999) && transfer_stalled(link, net_now_us + 500000));
+}
+
 /* ---- what goes --------------------------------------------------------------------------------------------------------------------- */
 
 static void credit(uint64_t sequence, uint32_t number, uint64_t until, enum pen_status status)

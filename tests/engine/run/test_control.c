@@ -356,6 +356,36 @@ Test(control, a_scan_of_nothing_keeps_its_state)
     written_expect(&w, 1, 2, WRITTEN_DIMS(0, 2), NULL);
 }
 
+/* Each turn's slice times k plus c, both captured: they are the same in every turn. */
+Test(control, a_scan_reads_its_captures_in_every_turn)
+{
+    static const int64_t one = 1;
+    struct onnx_writer *g = onnx_writer_new("scan"), *body = onnx_writer_new("body");
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_GRAPH, .name = "body", .graph = body},
+                                      {.type = ONNX_ATTR_INT, .name = "num_scan_inputs", .i = 1},
+                                      {.type = ONNX_ATTR_INTS, .name = "scan_output_axes", .ints = &one, .count = 1},
+                                      {0}};
+    onnx_writer_input(body, "e", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_node(body, "Mul", ONNX_LIST("e", "k"), ONNX_LIST("m"), NULL);
+    onnx_writer_node(body, "Add", ONNX_LIST("m", "c"), ONNX_LIST("f"), NULL);
+    onnx_writer_output(body, "f", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, -1), NULL);
+    onnx_writer_input(g, "k", PEN_DTYPE_F32, 1, WRITTEN_DIMS(1), NULL);
+    onnx_writer_input(g, "c", PEN_DTYPE_F32, 1, WRITTEN_DIMS(1), NULL);
+    onnx_writer_node(g, "Scan", ONNX_LIST("x"), ONNX_LIST("y"), attrs);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, -1), NULL);
+    onnx_writer_free(body);
+    written_open(&w, g, NULL);
+    struct pen_tensor in[] = {WRITTEN_F32(2, WRITTEN_DIMS(4, 2), 1, 2, 3, 4, 5, 6, 7, 8),
+                              WRITTEN_F32(1, WRITTEN_DIMS(1), 10), WRITTEN_F32(1, WRITTEN_DIMS(1), 0.5f)};
+    cr_assert_eq(written_run(&w, in, 3), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 2, WRITTEN_DIMS(2, 4),
+                   WRITTEN_FLOATS(10.5f, 30.5f, 50.5f, 70.5f, 20.5f, 40.5f, 60.5f, 80.5f));
+    in[0] = written_tensor(PEN_DTYPE_F32, 2, WRITTEN_DIMS(3, 0), NULL, 0);
+    cr_assert_eq(written_run(&w, in, 3), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 2, WRITTEN_DIMS(0, 3), NULL);
+}
+
 Test(control, scan_inputs_of_unlike_lengths_are_refused)
 {
     scan_open(WRITTEN_DIMS(0, 0), WRITTEN_DIMS(0, 0), 0, 0);
