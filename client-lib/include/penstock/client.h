@@ -244,6 +244,14 @@ PEN_API void pen_job_free(pen_job *job);
 PEN_API int pen_client_fd(pen_client *client);
 
 /**
+ * The same for a loop that moves the session itself: no thread of the library stands between the socket and the loop, which saves two changes of threads a
+ * job. It is readable when pen_client_dispatch(client, 0) has something to do, be it only the session's own traffic; a loop calls that soon, for nothing else
+ * reads the socket meanwhile but every 20 ms. Use one of the two descriptors, not both.
+ * @return the descriptor, or -1 without resources. Threads: any.
+ */
+PEN_API int pen_client_loop_fd(pen_client *client);
+
+/**
  * Calls the callbacks of ended jobs on this thread. Callbacks may submit and cancel, and free jobs, but not free the client.
  * @param timeout_us 0: only those ready now; else waits for the first. @return how many were called. Threads: any.
  */
