@@ -123,8 +123,10 @@ class AsyncClient(Base):
             return
         assert self._loop is not None
         self._turning = True
-        more = self._step()
-        self._turning = False
+        try:
+            more = self._step()
+        finally:
+            self._turning = False
         if self._readers_of != self._link.generation:
             self._watch()
             more = True
@@ -245,6 +247,11 @@ class AsyncClient(Base):
     async def fetch(self, job_id: str, deadline: Optional[float] = None) -> Result:
         """As Client.fetch."""
         return await self._fetch(job_id, False, deadline)
+
+    async def submit_fetch(self, job_id: str, deadline: Optional[float] = None) -> AsyncFuture:
+        """As Client.submit_fetch."""
+        self._start()
+        return self._submit(make_fetch(job_id, self._tenant, False, deadline))
 
     async def detached_state(self, job_id: str, deadline: Optional[float] = None) -> DetachedState:
         """As Client.detached_state."""

@@ -246,4 +246,6 @@ def read_result(env: wire.Envelope, meta: bytes, frames: Any) -> Result:
         _check_texts(message, meta.count(0) - zeros)
     except CorruptError as error:
         return Result(env.client, env.sequence, "CORRUPT", error.text)
+    except (ValueError, OverflowError) as error:  # of NumPy: no bytes, and a shape beyond what it has
+        return Result(env.client, env.sequence, "CORRUPT", f"an output of the answer cannot be an array: {error}.")
     return result
