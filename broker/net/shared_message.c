@@ -158,16 +158,17 @@ enum pen_status shared_message_set_header(struct shared_message *shared, struct 
 {
     size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
     size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
-    uint8_t *to = shared_message_make(shared, 0, FRAME_ENVELOPE_BYTES + bytes + extra + more);
-    if (!to)
+    zmq_msg_t frame; /* a new one: the meta may lie in the frame whose place it takes */
+    if (zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
         return PEN_ERR_NO_MEMORY;
     env->meta_bytes = (uint32_t)(bytes + extra + more);
-    to = envelope_encode(env, to);
+    uint8_t *to = envelope_encode(env, zmq_msg_data(&frame));
     if (bytes)
         memcpy(to, meta, bytes);
     if (extra)
         memcpy(to + bytes, patch->bytes, extra);
     if (more)
         memcpy(to + bytes + extra, patch->more, more);
+    shared_message_put(shared, 0, &frame);
     return PEN_OK;
 }

@@ -358,3 +358,24 @@ Test(mail, what_says_more_than_it_has_is_no_value)
     head[0]++;
     cr_expect_null(decoded(head, sizes, 1, 5), "another form");
 }
+
+/* The new header may take its meta from the one whose place it takes. */
+Test(mail, a_header_is_made_anew_from_its_own_meta)
+{
+    struct shared_message *shared = shared_message_new(1);
+    struct envelope env = envelope_make(FRAME_RESULT);
+    uint8_t long_meta[300];
+    const uint8_t *meta;
+    for (size_t i = 0; i < sizeof long_meta; i++)
+        long_meta[i] = (uint8_t)(i * 7);
+    cr_assert_eq(shared_message_set_header(shared, &env, long_meta, sizeof long_meta, NULL), PEN_OK);
+    for (uint64_t round = 1; round < 4; round++) {
+        cr_assert(shared_message_open(shared, &env, &meta) && env.meta_bytes == sizeof long_meta);
+        env.job = (struct job_id){1, round};
+        cr_assert_eq(shared_message_set_header(shared, &env, meta, env.meta_bytes, NULL), PEN_OK);
+        cr_assert(shared_message_open(shared, &env, &meta) && env.job.sequence == round);
+        cr_expect_eq(memcmp(meta, long_meta, sizeof long_meta), 0);
+        cr_expect_eq(shared_message_bytes(shared), FRAME_ENVELOPE_BYTES + sizeof long_meta);
+    }
+    shared_message_release(shared);
+}
