@@ -73,6 +73,28 @@ Test(served, states_that_do_not_fit_are_refused)
     refused(STATE("0", "b", "c", ",\"dims\":[400000000,2]"), PEN_ERR_INVALID, "name its dims");
 }
 
+Test(served, names_must_fit_the_wire)
+{
+    char longest[CONFIG_NAME_BYTES_MAX + 2];
+    memset(longest, 'n', sizeof longest);
+    for (int round = 0; round < 3; round++) {
+        struct served *served = NULL;
+        struct catalog found;
+        longest[CONFIG_NAME_BYTES_MAX + (round > 0)] = '\0';
+        one_slot_put("model", one_slot_graph("Neg", round == 2 ? "a" : longest, NULL, round == 2 ? longest : "c"),
+                     NULL);
+        cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK);
+        enum pen_status status = catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+        cr_assert(status == (round == 0 ? PEN_OK : PEN_ERR_UNSUPPORTED), "%d: %s", round, one_slot_error.text);
+        cr_assert(round == 0 ||
+                      strstr(one_slot_error.text, round == 1 ? "input 0 has no name" : "output 0 has no name"),
+                  "%s", one_slot_error.text);
+        longest[CONFIG_NAME_BYTES_MAX] = 'n';
+        served_free(served);
+        catalog_fini(&found);
+    }
+}
+
 /* ---- batches, labels, platforms ---------------------------------------------------------------------------------------------------- */
 
 /* a float32 [symbol, 2] -> first, second (Reshape to these dims; 0: of the input). */

@@ -1,0 +1,96 @@
+/* Shapes that a session keeps ready and those that it lets go, and inputs that do not have the shape that the model declares. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "run/runner.h"
+#include "written.h"
+
+static struct written w;
+static float values[64];
+
+static void close_written(void)
+{
+    written_close(&w);
+}
+
+TestSuite(shapes, .fini = close_written);
+
+/* y = -x over float32 [first, 2]. */
+static void open_neg(int64_t first)
+{
+    struct onnx_writer *g = onnx_writer_new("neg");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 2, WRITTEN_DIMS(first, 2), NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(first, 2), NULL);
+    written_open(&w, g, NULL);
+}
+
+static enum pen_status run_rows(int64_t rows)
+{
+    const struct pen_tensor in =
+        written_tensor(PEN_DTYPE_F32, 2, WRITTEN_DIMS(rows, 2), values, rows < 0 ? 0 : (size_t)rows * 8);
+    return written_run(&w, &in, 1);
+}
+
+/* How many shapes were made ready by this run: 0 or 1. */
+static uint64_t prepares(int64_t rows)
+{
+    uint64_t before = pen_session_prepared(w.session);
+    cr_assert_eq(run_rows(rows), PEN_OK, "%s", w.error.text);
+    return pen_session_prepared(w.session) - before;
+}
+
+Test(shapes, the_least_recently_used_one_goes)
+{
+    open_neg(-1);
+    for (int64_t rows = 1; rows <= RUNNER_BUCKETS; rows++) {
+        cr_assert_eq(prepares(rows), 1u);
+        cr_assert_eq(prepares(rows), 0u, "it is ready");
+    }
+    cr_assert_eq(prepares(1), 0u);
+    cr_assert_eq(prepares(3), 0u);
+    cr_assert_eq(prepares(RUNNER_BUCKETS + 1), 1u);
+    cr_assert_eq(prepares(1), 0u, "it was used since");
+    cr_assert_eq(prepares(3), 0u);
+    cr_assert_eq(prepares(RUNNER_BUCKETS), 0u);
+    cr_assert_eq(prepares(2), 1u, "it was the oldest");
+    cr_assert_eq(prepares(4), 1u, "and then this one");
+    cr_assert_eq(prepares(2), 0u);
+}
+
+Test(shapes, every_bucket_is_counted_and_given_back)
+{
+    struct pen_memory memory;
+    open_neg(-1);
+    for (int64_t rows = 1; rows <= 3 * RUNNER_BUCKETS; rows++) {
+        prepares(rows % 30 + 1);
+        pen_memory(&memory);
+        cr_assert(memory.buckets >= 1 && memory.buckets <= RUNNER_BUCKETS && memory.sessions == 1);
+    }
+    pen_session_free(w.session);
+    w.session = NULL;
+    pen_memory(&memory);
+    cr_assert(memory.buckets == 0 && memory.sessions == 0 && memory.arena_bytes == 0 && memory.models == 1);
+}
+
+Test(shapes, what_the_model_declares_holds)
+{
+    open_neg(3);
+    cr_assert_eq(run_rows(3), PEN_OK, "%s", w.error.text);
+    static const int64_t wrong[] = {2, 4, 0, -1};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        cr_assert_eq(run_rows(wrong[i]), PEN_ERR_SHAPE, "%lld rows", (long long)wrong[i]);
+        cr_assert(strstr(w.error.text, "'x' must be") != NULL, "%s", w.error.text);
+    }
+    const struct pen_tensor flat = written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(6), values, 24);
+    cr_assert_eq(written_run(&w, &flat, 1), PEN_ERR_SHAPE);
+    struct pen_tensor deep = written_tensor(PEN_DTYPE_F32, 2, WRITTEN_DIMS(3, 2), values, 24);
+    deep.rank = PEN_MAX_RANK + 1;
+    cr_assert_eq(written_run(&w, &deep, 1), PEN_ERR_SHAPE);
+    cr_assert(strstr(w.error.text, "over the limit") != NULL, "%s", w.error.text);
+    written_close(&w);
+    open_neg(-1);
+    cr_assert_eq(run_rows(-1), PEN_ERR_SHAPE, "a free dimension is not a negative one");
+    cr_assert_eq(run_rows(0), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 2, WRITTEN_DIMS(0, 2), NULL);
+}
