@@ -38,6 +38,8 @@ FOLDERS = {  # folder: (programs with its code, pattern of its tests)
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("
 RELEASE = r"(?:release|free|fini|unref|remove|leave|close|drop|give|end|discard)"
 
+REPORTS = r"ERROR: (?:Address|Leak)Sanitizer|: runtime error: "
+
 Fault = collections.namedtuple("Fault", "path line kind old new")
 
 # ---- where faults may stand -----------------------------------------------------------------------------------------
@@ -132,12 +134,13 @@ class Tests:
         passes = sanitized = False
         begin = time.monotonic()
         if not self.starts[name] and name != "broker_sim" and bench.link(None, name, made, True):
-            status, _, cpu = bench.run(made, self.arguments(name), SECONDS, WALL, None)
-            passes = sanitized = status == 0
-        if not passes:
-            begin = time.monotonic()
-            status, _, cpu = bench.run(self.build.folder / "tests" / name, self.arguments(name), SECONDS, WALL, None)
-            passes = status == 0
+            status, output, cpu = bench.run(made, self.arguments(name), SECONDS, WALL, None)
+            passes = sanitized = status == 0 and not re.search(REPORTS, output)
+        for _ in range(3):  # a busy machine makes a test of time fail now and then
+            if not passes:
+                begin = time.monotonic()
+                status, _, cpu = bench.run(self.build.folder / "tests" / name, self.arguments(name), SECONDS, WALL, None)
+                passes = status == 0
         made.unlink(missing_ok=True)
         return {"passes": passes, "sanitized": sanitized, "cpu": cpu, "wall": time.monotonic() - begin}
 
@@ -196,6 +199,8 @@ def fails_twice(bench, tests, path, name, sanitized, place):
     for _ in range(2):
         status, output, cpu = bench.run(program, tests.arguments(name), 5 + 8 * run["cpu"], 15 + 8 * run["wall"], place if tests.starts[name] else None)
         used += cpu
+        if status == 0 and re.search(REPORTS, output):  # Criterion has its test's answer before the test's end finds what was lost
+            status = 1
         if status == 0 or "evt=assertion_failed" in output or (name == "broker_sim" and status is not None):
             break
     program.unlink()

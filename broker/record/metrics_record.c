@@ -89,7 +89,7 @@ void record_heartbeat(const struct broker *broker, struct worker *worker, const 
         double slots = worker->slots ? worker->slots : 1;
         double share = (double)(beat->compute_us - worker->busy_seen_us) / (double)past_us / slots;
         double weight = 1 - exp(-(double)past_us / 1e6 / METRICS_RATE_S);
-        worker->busy_share += ((share > 1 ? 1 : share) - worker->busy_share) * weight;
+        worker->busy_share += (fmin(share, 1) - worker->busy_share) * weight;
     }
     PEN_ASSERT(worker->busy_share >= 0 && worker->busy_share <= 1, "a worker is busy for a part of its time");
     worker->busy_seen_us = beat->compute_us;

@@ -15,7 +15,10 @@
 #include "cache.h"
 #include "cluster.h"
 #include "deadline.h"
+#include "desk.h"
+#include "detached.h"
 #include "detached_entry.h"
+#include "detached_shared.h"
 #include "ensemble_run.h"
 #include "fleet_order.h"
 #include "folder.h"
@@ -178,6 +181,21 @@ static bool cache_of(enum cache_kind kind)
     return begun;
 }
 
+/* The broker that keeps detached jobs in Redis; the broker itself begins with all memory it needs. */
+static bool detached_redis_live(void)
+{
+    lean_watch(false);
+    struct desk *desk = desk_new();
+    desk->options.detached_redis.redis = nowhere;
+    desk_open(desk);
+    lean_watch(true);
+    bool begun = is(detached_open_redis(&desk->broker, &error));
+    enough();
+    cr_expect_eq(detached_redis_descriptor(desk->broker.detached) >= 0, begun);
+    desk_free(desk);
+    return begun;
+}
+
 static bool memory_live(void)
 {
     return cache_of(CACHE_MEMORY);
@@ -267,6 +285,7 @@ Test(beginnings, of_what_redis_and_memory_keep, .timeout = 60)
 {
     try_each("streams", streams_live);
     try_each("cluster", cluster_live);
+    try_each("detached jobs in Redis", detached_redis_live);
     try_each("memory cache", memory_live);
     try_each("redis cache", redis_live);
 }
