@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "run/runner.h"
+#include "run/internal.h"
 #include "written.h"
 
 static struct written w;
@@ -56,6 +56,57 @@ Test(shapes, the_least_recently_used_one_goes)
     cr_assert_eq(prepares(2), 1u, "it was the oldest");
     cr_assert_eq(prepares(4), 1u, "and then this one");
     cr_assert_eq(prepares(2), 0u);
+}
+
+/* 16-bit floats become f32 where the backend computes in f32. */
+Test(shapes, what_the_passes_may_do_follows_the_precision)
+{
+    open_neg(-1);
+    enum pen_precision kept = w.engine->options.precision;
+    static const struct {
+        enum pen_precision precision;
+        bool promote;
+    } cases[] = {{PEN_PRECISION_F32, true}, {PEN_PRECISION_F16_STORAGE, true}, {PEN_PRECISION_F16_MATH, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        w.engine->options.precision = cases[i].precision;
+        cr_assert_eq(engine_source_options(w.engine).promote, cases[i].promote, "precision %zu", i);
+    }
+    w.engine->options.precision = kept;
+    cr_assert(!engine_source_options(w.engine).nhwc && engine_source_options(w.engine).optimise);
+    w.engine->options.optimise = false;
+    cr_assert(!engine_source_options(w.engine).optimise);
+}
+
+/* y = op(x), then a Cast to `to` (0: none). */
+static enum pen_precision precision_of_model(const char *op, int32_t from, int32_t to, const char *second)
+{
+    struct onnx_writer *g = onnx_writer_new("typed");
+    const struct onnx_attr cast[] = {{.type = ONNX_ATTR_INT, .name = "to", .i = to}, {0}};
+    onnx_writer_input(g, "x", from, 2, WRITTEN_DIMS(2, 2), NULL);
+    if (second != NULL) {
+        onnx_writer_input(g, second, from, 2, WRITTEN_DIMS(2, 2), NULL);
+    }
+    onnx_writer_node(g, op, second != NULL ? ONNX_LIST("x", second) : ONNX_LIST("x"), ONNX_LIST(to != 0 ? "m" : "y"),
+                     NULL);
+    if (to != 0) {
+        onnx_writer_node(g, "Cast", ONNX_LIST("m"), ONNX_LIST("y"), cast);
+    }
+    onnx_writer_output(g, "y", to != 0 ? to : from, 2, WRITTEN_DIMS(2, 2), NULL);
+    written_open(&w, g, NULL);
+    enum pen_precision precision = pen_model_precision(w.model);
+    written_close(&w);
+    return precision;
+}
+
+Test(shapes, a_model_of_integers_says_so)
+{
+    cr_assert_eq(precision_of_model("Neg", PEN_DTYPE_F32, 0, NULL), PEN_PRECISION_F32);
+    cr_assert_eq(precision_of_model("Neg", PEN_DTYPE_I32, 0, NULL), PEN_PRECISION_INT8);
+    cr_assert_eq(precision_of_model("Neg", PEN_DTYPE_I32, PEN_DTYPE_F32, NULL), PEN_PRECISION_F32, "a float comes out");
+    cr_assert_eq(precision_of_model("MatMulInteger", PEN_DTYPE_U8, PEN_DTYPE_F32, "b"), PEN_PRECISION_INT8,
+                 "every product is of integers");
+    cr_assert_eq(precision_of_model("MatMul", PEN_DTYPE_F32, PEN_DTYPE_I32, "b"), PEN_PRECISION_F32);
+    open_neg(-1);
 }
 
 Test(shapes, every_bucket_is_counted_and_given_back)
