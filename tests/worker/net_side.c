@@ -1,6 +1,7 @@
 #include "net_side.h"
 
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <string.h>
 
 struct serve net_serve;
@@ -90,8 +91,20 @@ static void got_clear(void)
     meta_arena_reset(&net_got.arena);
 }
 
+/* What no test here brings about; the tests' setups redirect the log. */
+static void log_check(void)
+{
+    static char text[1u << 17];
+    static const char *const none[] = {"evt=send_failed", "evt=hello_failed", "evt=update_failed", "evt=out_of_memory"};
+    fflush(stderr);
+    text[fread(text, 1, sizeof text - 1, cr_get_redirected_stderr())] = '\0';
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_assert(!strstr(text, none[i]), "%s in\n%s", none[i], text);
+}
+
 void net_close(void)
 {
+    log_check();
     struct dispatch *dispatch;
     while ((dispatch = handoff_poll(net_serve.handoff)))
         (void)dispatch; /* its link frees it */

@@ -29,7 +29,7 @@ extern struct net_message net_got; /* the last that came */
 extern struct stats net_stats;
 extern uint64_t net_now_us; /* the test's clock */
 
-/* Links to `brokers` brokers, not connected yet. Models lie in one_slot_root: none. */
+/* Links to `brokers` brokers, not connected yet. Models lie in one_slot_root: none. The log must be redirected: net_close looks into it. */
 void net_open(size_t brokers);
 void net_close(void);
 
