@@ -381,6 +381,7 @@ Test(link, results_wait_for_a_welcome_in_their_order)
     net_answered(0, 5, PEN_OK, "");
     link_reply(link, reply_new(1, 1)); /* without a frame there is nothing to say */
     net_silent(0);
+    net_log_clean();
 }
 
 Test(link, the_oldest_results_go_when_too_many_wait)

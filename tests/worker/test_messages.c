@@ -87,6 +87,7 @@ Test(messages, every_job_of_a_refused_dispatch_is_answered)
     net_submit(0, 5, 3, 0);
     take();
     finish(taken(3));
+    net_log_clean();
 }
 
 Test(messages, a_malformed_dispatch_is_answered_by_its_first_job)
