@@ -195,7 +195,14 @@ static void read_word(struct note *note, const char *word)
 
 static void read_fetched(struct note *note, redisReply *const *item, size_t count)
 {
-    if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
+    if (count != 5 || item[0]->type != REDIS_REPLY_STRING) {
+        note->answer = ANSWER_NONE;
+        return;
+    }
+    note->attempts = (uint32_t)item[2]->integer;
+    note->age_us = (uint64_t)item[3]->integer * 1000u;
+    note->ttl_us = (uint64_t)item[4]->integer * 1000u;
+    if (strcmp(item[0]->str, "done") == 0 && item[1]->type == REDIS_REPLY_STRING) {
         note->shared = value_decode((const uint8_t *)item[1]->str, item[1]->len);
         /* A request or reply contains the id of its job: one with another job's id is ignored. */
         bool own = note->shared && shared_message_is_of(note->shared, note->id);
@@ -207,14 +214,9 @@ static void read_fetched(struct note *note, redisReply *const *item, size_t coun
                                 : "the job's result in Redis is broken; submit it again");
         shared_message_release(note->shared);
         note->shared = NULL;
-    } else if (count == 5) {
+    } else {
         note->answer = ANSWER_PENDING;
         snprintf(note->state, sizeof note->state, "%.15s", item[1]->str ? item[1]->str : "");
-        note->attempts = (uint32_t)item[2]->integer;
-        note->age_us = (uint64_t)item[3]->integer * 1000u;
-        note->ttl_us = (uint64_t)item[4]->integer * 1000u;
-    } else {
-        note->answer = ANSWER_NONE;
     }
 }
 

@@ -383,7 +383,7 @@ Test(shared, progress_is_told_at_once)
     static const struct {
         const char *state;
         uint32_t attempts;
-    } rows[] = {{"waiting", 0}, {"running", 1}, {"done", 0}};
+    } rows[] = {{"waiting", 0}, {"running", 1}, {"done", 1}};
     submit(0, 1);
     for (uint64_t i = 0; i < 3; i++) {
         if (i == 1)
