@@ -72,7 +72,7 @@ Test(client, large_inputs_travel_raw_and_come_back_whole)
 
 Test(client, every_option_reaches_the_wire)
 {
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.knows_needs = true});
     struct pen_client_options o;
     pen_client *client = NULL;
     pen_client_options_init(&o, sizeof o);
@@ -82,7 +82,7 @@ Test(client, every_option_reaches_the_wire)
     cr_assert_eq(pen_client_connect(&o, &client, NULL), PEN_OK);
     struct pen_tensor in = tensor_of("x", small, sizeof small);
     struct pen_job_options job = job_of(&in);
-    const char *outputs[] = {"y"}, *tags[] = {"gpu", "eu"};
+    const char *outputs[] = {"y"}, *tags[] = {"gpu", "eu"}, *needs[] = {"vk_i8"};
     struct pen_parameter parameters[] = {{"a", PEN_PARAMETER_TEXT, {.text = "b"}},
                                          {"c", PEN_PARAMETER_INTEGER, {.integer = -3}},
                                          {"d", PEN_PARAMETER_NUMBER, {.number = 0.5}},
@@ -91,6 +91,8 @@ Test(client, every_option_reaches_the_wire)
     job.outputs_count = 1;
     job.tags = tags;
     job.tags_count = 2;
+    job.needs = needs;
+    job.needs_count = 1;
     job.parameters = parameters;
     job.parameters_count = 4;
     job.deadline_us = 50 * SECOND;
@@ -111,6 +113,7 @@ Test(client, every_option_reaches_the_wire)
     cr_assert_eq(seen.grace_us, 77);
     cr_assert_eq(seen.outputs, 1);
     cr_assert_eq(seen.tags, 2);
+    cr_assert_eq(seen.needs, 1);
     cr_assert_eq(seen.parameters, 4);
     cr_assert_eq(seen.last_submit.priority, 7);
     cr_assert_eq(seen.last_submit.precision, PEN_PRECISION_F32);

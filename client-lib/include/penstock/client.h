@@ -174,6 +174,9 @@ struct pen_job_options {
     uint32_t
         top_k; /**< of classifiers: the result tells the so many best classes of each row (pen_result_annotation()),
                          at most 1000; 0 = none. Workers that do not know it leave them out (pen_model.annotates) */
+    const char *const *needs; /**< flags that the worker must have, as `penstock workers --json` lists them: "NAME" (it
+                                      is on: not off, no, none, false, 0 or unavailable) or "NAME=VALUE"; at most 16 */
+    size_t needs_count;
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
