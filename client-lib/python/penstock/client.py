@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple,
 
 from .connection import HELLO, READY, Ask
 from .driver import Driver, Until
-from .job import Job, make_fetch
+from .job import Job, make_fetch, make_job
 from .pool import Inputs, Model, answer_of, detached_options, inputs_are_plain, label_argument, models_of, named_inputs, outcomes_of, quarantine_of, record
 from .results import DetachedState, Result
 
@@ -90,12 +90,13 @@ class Client(Driver):
     # ---- jobs ----
 
     def _prepare(self, model: str, inputs: Inputs, copy: bool, options: Any) -> Job:
-        self._check_open()
+        if self._closing:
+            self._check_open()
         if not inputs_are_plain(inputs):
             version = options.get("version", 0)
             known = self._known(model, version)
             inputs = named_inputs(known or self._learn(model, version, self.models()), inputs)
-        return self._job(model, inputs, copy, options)
+        return make_job(model, inputs, copy=copy, tenant=self._tenant, digest_kind=self._session.digest_kind, **options)
 
     def run(self, model: str, inputs: Inputs, **options: "Unpack[JobOptions]") -> Result:
         """Submits a job and waits for its answer; raises the error that it ends with.
@@ -114,16 +115,16 @@ class Client(Driver):
         session = self._session
         self._lock.acquire()
         try:
-            self._check_open()
+            if self._closing:
+                self._check_open()
             session.submit(job)
             try:
                 if self._driving:
                     self._nudge()
-                    self._drive_until(job, math.inf)
                 else:
                     self._lead(job, math.inf)
-                    if not job.done:
-                        self._drive_until(job, math.inf)
+                if not job.done:
+                    self._drive_until(job, math.inf)
             except BaseException:  # the caller was interrupted
                 session.cancel(job, time.monotonic())
                 self._kick()

@@ -8,7 +8,7 @@ import heapq
 import math
 import os
 from collections import OrderedDict, deque
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import job as jobs
 from . import wire
@@ -119,20 +119,18 @@ class Connection:
         job.result = result
         job.frames, job.inputs = [], []
         self.counters["jobs_ended"] += 1
-        if job.ordered:
-            self._tell_ordered()
-        else:
-            self._tell(job)
+        told: Sequence[Job] = self._end_ordered() if job.ordered else (job,)
+        for one in told:
+            one.done = True
+            if one.notify is not None or one.waiter is not None:
+                self.ended.append(one)
 
-    def _tell(self, job: Job) -> None:
-        job.done = True
-        if job.notify is not None or job.waiter is not None:
-            self.ended.append(job)
-
-    def _tell_ordered(self) -> None:
+    def _end_ordered(self) -> List[Job]:
         """As far as they have ended without a gap."""
+        found: List[Job] = []
         while self.ordered and self.ordered[0].state == jobs.ENDED:
-            self._tell(self.ordered.popleft())
+            found.append(self.ordered.popleft())
+        return found
 
     def _finish_all(self, status: str, text: str, now: float) -> None:
         for job in list(self.pending.values()):

@@ -103,14 +103,16 @@ def _pack_plain(job: Job, arrays: Sequence[Tuple[str, Any]], copy: bool, parts: 
     shapes = []
     total = 0
     for name, array in arrays:
-        shape = metas.shape_of(name, array) if type(array) is np.ndarray else None
+        if type(array) is not np.ndarray:
+            return False
+        shape = metas.shapes.get((name, array.dtype, array.shape)) or metas.shape_of(name, array)
         if shape is None:
             return False
         shapes.append(shape)
         total += shape.size
     job.payload_bytes = total
     for (name, array), shape in zip(arrays, shapes):
-        data = tensors.bytes_of(array, copy)
+        data = array.tobytes() if shape.size <= wire.INLINE_BYTES else tensors.bytes_of(array, copy)
         if total <= wire.INLINE_BYTES or not shape.size:
             parts += (shape.inline, data)
         else:
@@ -208,9 +210,9 @@ def _finish(job: Job, inputs: Mapping[str, Any], copy: bool, digest_kind: int, d
     pairs = list(inputs.items())
     if not _pack_plain(job, pairs, copy, parts):
         _pack_any(job, pairs, copy, parts)
-    job.meta = b"".join(parts)
-    if len(job.meta) + _AFTER_BYTES > wire.META_BYTES_MAX:
-        raise TooLargeError(f"the job's description takes {len(job.meta)} bytes, more than {wire.META_BYTES_MAX}: send long texts as a tensor.")
+    job.meta = meta = b"".join(parts)
+    if len(meta) > wire.META_BYTES_MAX - _AFTER_BYTES:
+        raise TooLargeError(f"the job's description takes {len(meta)} bytes, more than {wire.META_BYTES_MAX}: send long texts as a tensor.")
     if job.hashes:
         job.hash_with(digest_kind)
     job.submitted = time.monotonic()

@@ -46,7 +46,8 @@ class Session(Connection):
 
     def submit(self, job: Job) -> None:
         """The job gets its number and will end once. Raises what check_room() does."""
-        self.check_room(1, job.payload_bytes)
+        if self.state == REFUSED or len(self.pending) >= self.settings.jobs_max or self.pending_bytes + job.payload_bytes > self.settings.bytes_max:
+            self.check_room(1, job.payload_bytes)
         self.last_sequence += 1
         job.client, job.sequence = self.uuid, self.last_sequence
         if job.sequence_key:
