@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "redis_mail.h"
 #include "redis_open.h"
 #include "words.h"
@@ -38,6 +39,7 @@ static void words_fini(struct words *words)
 
 static void add_bytes(struct words *words, const void *text, size_t bytes)
 {
+    PEN_ASSERT(words->count < words->room, "a command has room for its words");
     words->text[words->count] = text;
     words->bytes[words->count++] = bytes;
 }
@@ -49,6 +51,8 @@ static void add(struct words *words, const char *text)
 
 static void add_number(struct words *words, uint64_t number)
 {
+    PEN_ASSERT(words->numbers_count < sizeof words->numbers / sizeof words->numbers[0],
+               "a command has room for its numbers");
     char *text = words->numbers[words->numbers_count++];
     snprintf(text, sizeof words->numbers[0], "%" PRIu64, number);
     add(words, text);
@@ -265,6 +269,7 @@ static redisReply *next_reply(struct talk *talk)
 bool talk_answer(struct talk *talk, struct note *note)
 {
     redisReply *reply = next_reply(talk);
+    PEN_ASSERT(note->kind <= NOTE_RENEW, "Redis answers questions, and nothing else");
     if (!reply)
         return false;
     shared_message_release(note->shared);

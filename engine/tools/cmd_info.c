@@ -35,7 +35,8 @@ static const struct settings_program program = {
              "inputs[{name, type, shape[], dims}], outputs[], entries (of a file with several entry points; "
              "FILE#NAME is one of them)}]:\n"
              "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
-             "model that cannot run: model, format, error, missing[{operator, nodes[], advice}], runs_in (a "
+             "model that cannot run: model, format, error, missing[{operator, nodes[], advice, line (to add to the "
+             "list of a build that has one)}], runs_in (a "
              "precision).\n"
              "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the backend is not available, 4 a model cannot run.",
     .table = table,

@@ -530,3 +530,26 @@ Test(detached, what_lies_under_another_jobs_id_is_not_believed)
     desk_free(desk);
     free(paper);
 }
+
+Test(detached, a_client_that_has_gone_waits_for_nothing)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    desk_client(desk, 2, 0xDEF);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    fetch(desk, 1, (struct job_id){0xABC, 2}, ID);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    const struct watches *watches = &desk->broker.detached->watches;
+    cr_assert_eq(watches->count, 2u);
+    desk_say_client(desk, 2, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    for (int i = 0; i < 6; i++) {
+        desk_wait(desk, 500000);
+        desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
+    }
+    cr_assert_eq(watches->count, 1u, "who is there waits on");
+    cr_expect_not_null(watch_find(watches, (struct job_id){0xABC, 2}));
+    desk_free(desk);
+    free(paper);
+}

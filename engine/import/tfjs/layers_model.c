@@ -93,9 +93,9 @@ void layer_call(struct kcall *c)
         build_stop(c->b, PEN_ERR_TOO_LARGE, "models are nested too deep or used too often");
     else if (layer_is_model(c->l->kind))
         layer_model(c);
-    else if (row && c->in_count == 0)
+    else if (row && row->call && c->in_count == 0)
         build_stop(c->b, PEN_ERR_CORRUPT, "it is called on nothing");
-    else if (row) {
+    else if (row && row->call) {
         row->call(c);
     } else
         build_miss(c->b, c->l->kind);

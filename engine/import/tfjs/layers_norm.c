@@ -129,7 +129,7 @@ static void layer_normalization(struct kcall *c)
 }
 
 const struct layer_row layers_norm[] = {
-    {"BatchNormalization", batch_normalization, 0},
-    {"LayerNormalization", layer_normalization, 0},
+    LAYER_ROW(BatchNormalization, batch_normalization, 0),
+    LAYER_ROW(LayerNormalization, layer_normalization, 0),
     {NULL, NULL, 0},
 };
