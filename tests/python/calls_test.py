@@ -99,6 +99,18 @@ def sequences(client):
     refused(penstock.InvalidError, lambda: add("x" * 256, 1), "255", "a text that is too long")
 
 
+def demands(client):
+    """Flags of the worker."""
+    flags = {flag.name: flag.value for flag in client.workers()[0].flags}
+    name = next(iter(flags))
+    check(client.run("same_fp32", {"x": row(1, 2)}, needs=[f"{name}={flags[name]}"])["y"].tolist() == [[1, 2]], "a flag that the worker has", flags)
+    refused(penstock.PenstockError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs=["wings"], deadline=5.0), "flags", "one that no worker has")
+    refused(penstock.InvalidError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs="wings"), "list", "a text for a list")
+    client._session.needs = False  # as a broker that does not know them
+    refused(penstock.UnsupportedError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs=["wings"]), "too old", "a broker that would pass them over")
+    client._session.needs = True
+
+
 def steering(client, address):
     check(client.quarantine() == [] and json.loads(client.log_level("info", "broker")), "an empty quarantine, and a level")
     refused(penstock.NotFoundError, lambda: client.kick("0123456789abcdef-9"), "no job of that id", "nobody to kick")
@@ -264,7 +276,7 @@ def detached_in(folder, broker):
         time.sleep(0.1)
         states.append(client.detached_state(job))
         check([state.state for state in states] in (["waiting", "done"], ["running", "done"]) and states[1].attempts == 1, f"its states, {broker[0]}", states)
-        check(0.1 <= states[0].age < states[1].age < 30 * SLOW and 60 >= states[0].left > states[1].left > 20, f"its times, {broker[0]}", states)
+        check(0.09 < states[0].age < states[1].age < 30 * SLOW and 60 >= states[0].left > states[1].left > 20, f"its times, {broker[0]}", states)
 
         async def run():
             async with AsyncClient(pool.clients) as other:
@@ -284,6 +296,7 @@ def main():
             ordered(pool, client)
             many(client)
             sequences(client)
+            demands(client)
             steering(client, pool.clients)
             check(client.counters["messages_bad"] == 0, "nothing malformed", client.counters)
         pool.stop()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         label: str
         parameters: Mapping[str, ParameterValue]
         tags: Sequence[str]
+        needs: Sequence[str]
         backend: str
         deadline: Optional[float]
         priority: int

@@ -121,7 +121,7 @@ class Session(Connection):
         while unsent:
             job = unsent[0]
             if job.state != jobs.ENDED:
-                rare = job.sends or job.labelled or job.flags & _RARE or job.payload_bytes > self.easy_bytes
+                rare = job.sends or job.labelled or job.needs or job.flags & _RARE or job.payload_bytes > self.easy_bytes
                 refused = self._misfit(job) if rare else None
                 if refused:
                     self._finish(job, self._local(job, *refused), now)
@@ -159,6 +159,8 @@ class Session(Connection):
             return "TOO_LARGE", f"an input has {largest} bytes; the broker takes {self.frame_max} (its --max-frame-bytes)."
         if job.flags & (wire.FLAG_DETACHED | wire.FLAG_FETCH) and not self.detached:
             return "UNSUPPORTED", "this broker takes no detached jobs: it was started without --journal and without Redis."
+        if job.needs and not self.needs:
+            return "UNSUPPORTED", "this broker is too old to know the flags of workers: it would run the job anywhere. Name tags of workers instead."
         if self.broker_minor == 0 and job.labelled:
             return "UNSUPPORTED", ("this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, whatever the label "
                                    "says. Name the version itself.")
