@@ -113,6 +113,8 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_IsNaN] = &emit_flags,
     [OP_CenterCropPad] = &emit_crop,
 
+    [OP_DFT] = &emit_fourier,
+    [OP_STFT] = &emit_fourier,
     [OP_Attention] = &emit_attention,
     [OP_NegativeLogLikelihoodLoss] = &emit_loss,
     [OP_SoftmaxCrossEntropyLoss] = &emit_loss,
@@ -149,6 +151,10 @@ static const struct emitter *const table[OP_COUNT] = {
     [OP_Xor] = &emit_number,
     [OP_Not] = &emit_number,
     [OP_Where] = &emit_number,
+    [OP_BitwiseAnd] = &emit_number,
+    [OP_BitwiseNot] = &emit_number,
+    [OP_BitwiseOr] = &emit_number,
+    [OP_BitwiseXor] = &emit_number,
     [OP_Cast] = &emit_cast,
     [OP_CastLike] = &emit_cast,
 
