@@ -371,6 +371,7 @@ const struct layer_row layers_core[] = {
     {"Dense", dense, 0},
     {"Activation", activation, 0},
     {"Dropout", same, 0},
+    {"Identity", same, 0},
     {"SpatialDropout1D", same, 0},
     {"SpatialDropout2D", same, 0},
     {"SpatialDropout3D", same, 0},

@@ -21,6 +21,7 @@ struct member {
         bool done;
     } * calls;
     uint32_t call_count;
+    uint32_t alike; /* layers of its kind before it */
     uint32_t first; /* index of its first call: a model counts its own making as call 0 */
 };
 
@@ -145,6 +146,15 @@ static uint32_t first_call(const struct model *m, const cJSON *layers, const str
     return call_zero_named(tfjs_json_get(m->l->config, "output_layers"), name) ? 0 : 1;
 }
 
+/* How many layers of that kind the model has had. */
+static uint32_t alike_before(const struct model *m, const char *kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; m->l->r->placed && i < m->count; i++)
+        count += strcmp(layer_of(m->l, m->members[i].json).kind, kind) == 0;
+    return count;
+}
+
 static bool model_init(struct model *m, const cJSON *layers)
 {
     int count = cJSON_IsArray(layers) ? cJSON_GetArraySize(layers) : 0;
@@ -169,6 +179,7 @@ static bool model_init(struct model *m, const cJSON *layers)
         k->call_count = cJSON_GetArraySize(nodes) > 0 ? (uint32_t)cJSON_GetArraySize(nodes) : 1;
         k->calls = k->call_count <= LAYERS_MAX ? calloc(k->call_count, sizeof *k->calls) : NULL;
         k->first = first_call(m, layers, &l, k->name);
+        k->alike = alike_before(m, l.kind);
         m->count++;
         if (!k->calls) {
             build_stop(b, PEN_ERR_NO_MEMORY, "no memory for %u calls", k->call_count);
@@ -214,6 +225,7 @@ static void member_call(struct model *m, struct member *k, uint32_t call, const 
     struct kcall *c = kcall_new(&l);
     if (!c)
         return;
+    layer_place("layers/", l.kind, k->alike, l.place, sizeof l.place);
     c->in = in;
     c->in_count = count;
     layer_call(c);
@@ -266,13 +278,16 @@ static void gather_in(struct gather *g, const cJSON *node)
         g->count++;
         return;
     }
-    if (cJSON_IsObject(node))
-        node = tfjs_json_get(node, "args");
+    if (tfjs_json_get(node, "args")) {
+        gather_in(g, tfjs_json_get(node, "args")); /* as deep as the JSON, whose depth is capped */
+        gather_in(g, tfjs_json_get(tfjs_json_get(node, "kwargs"), "initial_state"));
+        return;
+    }
     if (!cJSON_IsArray(node))
         return;
     cJSON_ArrayForEach(part, node)
     {
-        gather_in(g, part); /* as deep as the JSON, whose depth is capped */
+        gather_in(g, part);
     }
 }
 
@@ -468,6 +483,7 @@ enum pen_status js_layers_model(struct tfjs *r, struct graph *g, const cJSON *ro
     const cJSON *topology = tfjs_json_get(root, "modelTopology"), *json = tfjs_json_get(topology, "model_config");
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     struct klayer outer = {.r = r, .b = &b}, l = layer_of(&outer, json ? json : topology);
+    r->placed = layer_weights_placed(&r->weights);
     if (!layer_is_model(l.kind))
         return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "the model's topology is a '%.80s', not a model", l.kind);
     struct kcall *c = kcall_new(&l);

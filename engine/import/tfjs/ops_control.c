@@ -53,6 +53,7 @@ static void inline_into(struct call *c, struct build *b, const cJSON *f, const u
                         uint32_t *out, uint32_t outs)
 {
     struct scope s = {.r = c->s->r, .b = b, .depth = c->s->depth + 1};
+    s.function = tfjs_json_text(tfjs_json_get(f, "signature"), "name");
     if (!f || b->status != PEN_OK)
         return;
     if (count != list_count(f, "inputArg") || outs != list_count(f, "outputArg"))
