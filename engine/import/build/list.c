@@ -1,5 +1,7 @@
 #include "import/build/list.h"
 
+#include "graph/internal.h"
+
 #include "import/build/tensorflow.h"
 
 bool tf_list_is_sequence(const struct build *b, uint32_t list)
@@ -79,6 +81,62 @@ uint32_t tf_list_set(struct build *b, uint32_t list, uint32_t at, uint32_t item)
         return tf_row_set(b, list, at, item);
     uint32_t in[] = {tf_sequence(b, OP_SequenceErase, gone, 2), item, at};
     return tf_sequence(b, OP_SequenceInsert, in, 3);
+}
+
+/* A branch of the If below: the list that it is fed, without the item at the place it is fed when `erase`. */
+static struct graph *branch_make(struct build *b, enum pen_dtype dtype, bool erase)
+{
+    static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
+    struct graph *g = NULL;
+    struct shape scalar = shape_scalar();
+    if (b->status == PEN_OK && graph_new_child(b->g, &g) != PEN_OK)
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    if (b->status != PEN_OK)
+        return NULL;
+    struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr, .name = b->name, .origin = b->origin};
+    uint32_t in[] = {build_input(&inner, "list", 4, dtype, &any),
+                     build_input(&inner, "place", 5, PEN_DTYPE_I64, &scalar)};
+    if (inner.status == PEN_OK)
+        g->values[in[0]].kind = VALUE_SEQUENCE;
+    uint32_t y = tf_sequence(&inner, erase ? OP_SequenceErase : OP_Identity, in, erase ? 2 : 1);
+    if (inner.status == PEN_OK && graph_output_add(g, y) != PEN_OK)
+        build_stop(&inner, PEN_ERR_NO_MEMORY, "no memory for outputs");
+    build_fini(&inner);
+    b->status = inner.status;
+    return g;
+}
+
+/* The item goes in before the old one, which then goes if there was one. */
+static uint32_t sequence_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item)
+{
+    enum pen_dtype known = build_dtype(b, list), dtype = known == PEN_DTYPE_NONE ? build_dtype(b, item) : known;
+    uint32_t in[] = {list, item, at}, next = build_2(b, OP_Add, at, build_i64_scalar(b, 1)), y = VALUE_NONE;
+    uint32_t there = build_2(b, OP_Less, at, build_1(b, OP_SequenceLength, list)),
+             more = tf_sequence(b, OP_SequenceInsert, in, 3);
+    dtype = dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype;
+    struct graph *yes = branch_make(b, dtype, true), *no = branch_make(b, dtype, false);
+    uint32_t fed[] = {there, more, next, more, next};
+    if (b->status != PEN_OK)
+        return VALUE_NONE;
+    build_many(b, OP_If, fed, 5, &y, 1);
+    build_graph(b, ATTR_then_branch, yes);
+    build_graph(b, ATTR_else_branch, no);
+    tf_list_kinds(b, &y, 1, yes, 0);
+    return y;
+}
+
+uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item)
+{
+    if (tf_list_is_sequence(b, list))
+        return sequence_set_growing(b, list, at, item);
+    uint32_t shape = build_1(b, OP_Shape, list), have = build_slice(b, shape, 0, 0, 1, 1);
+    uint32_t need = build_reshape(b, build_2(b, OP_Add, at, build_i64_scalar(b, 1)), (int64_t[]){1}, 1);
+    uint32_t lack = build_2(b, OP_Max, build_2(b, OP_Sub, need, have), build_i64(b, (int64_t[]){0}, 1));
+    enum pen_dtype known = build_dtype(b, list);
+    uint32_t dims[] = {lack, build_slice(b, shape, 0, 1, INT64_MAX, 1)};
+    uint32_t zero = build_scalar(b, known == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : known, 0);
+    uint32_t parts[] = {list, tf_fill(b, build_axis_op(b, OP_Concat, dims, 2, 0), zero)};
+    return tf_row_set(b, build_axis_op(b, OP_Concat, parts, 2, 0), at, item);
 }
 
 uint32_t tf_list_push(struct build *b, uint32_t list, uint32_t item)

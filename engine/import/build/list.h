@@ -19,6 +19,8 @@ uint32_t tf_list_apart(struct build *b, uint32_t x); /* x [n, ...] as a sequence
 /* at: i64 scalars. */
 uint32_t tf_list_get(struct build *b, uint32_t list, uint32_t at);
 uint32_t tf_list_set(struct build *b, uint32_t list, uint32_t at, uint32_t item);
+/* The same of a list that grows: `at` may be the place behind its last item, and of a tensor any place. */
+uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item);
 uint32_t tf_list_push(struct build *b, uint32_t list, uint32_t item);
 uint32_t tf_list_pop(struct build *b, uint32_t list, uint32_t *ret_item);
 /* One tensor: [n, ...], or the items joined along their first dimension. */

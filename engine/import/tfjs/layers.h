@@ -27,6 +27,7 @@ struct klayer {
     uint32_t depth;
     const struct klayer *outer; /* the model or wrapper that it lies in; NULL at the top */
     const char *wrapper;        /* whose name may stand for the layer's in its weights' names; NULL = none */
+    const cJSON *kwargs;        /* of this call; NULL: none */
     const char *part;           /* of the layer, such as one of its cells; NULL = all */
     char place[100]; /* Keras 3: where its weights lie in what it lies in ("layers/dense_1"); "" = nowhere of its own */
     char part_place[100]; /* the same of its part */
@@ -49,8 +50,8 @@ struct layer_row {
     layer_fn call;
     int op;
 };
-extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[],
-    layers_scan[];                                    /* end without a kind */
+extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[], layers_scan[],
+    layers_attend[];                                  /* end without a kind */
 const struct layer_row *layer_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
 /* layers_model.c */

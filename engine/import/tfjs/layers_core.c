@@ -70,7 +70,8 @@ uint32_t layer_activate(struct kcall *c, uint32_t x, const char *name)
         return build_axis_op(b, layer_named(name, "softmax") ? OP_Softmax : OP_LogSoftmax, &x, 1, -1);
     if (layer_named(name, "hardsigmoid")) {
         y = build_1(b, OP_HardSigmoid, x);
-        build_float(b, ATTR_alpha, 0.2f);
+        build_float(b, ATTR_alpha,
+                    c->l->r->placed ? 1.0f / 6.0f : 0.2f); /* Keras 3 changed it; TF.js has the old one */
         build_float(b, ATTR_beta, 0.5f);
         return y;
     }

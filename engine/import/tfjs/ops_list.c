@@ -53,7 +53,9 @@ static void get_item(struct call *c)
 
 static void set_item(struct call *c)
 {
-    js_give(c, 0, tf_list_set(c->b, js_in(c, 0), js_list_place(c, 1), js_in(c, 2)));
+    bool grows = js_attr_bool(c, "resize_if_index_out_of_bounds", false);
+    uint32_t at = js_list_place(c, 1);
+    js_give(c, 0, (grows ? tf_list_set_growing : tf_list_set)(c->b, js_in(c, 0), at, js_in(c, 2)));
 }
 
 /* list, indices */

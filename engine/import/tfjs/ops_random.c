@@ -30,7 +30,7 @@ static void uniform(struct call *c)
     js_give(c, 0, y);
 }
 
-/* shape, lowest, limit; TF.js reads the two as attributes and rounds, TensorFlow feeds them and never gives the limit. */
+/* shape, lowest, limit: as TensorFlow feeds them; TF.js reads the two from attributes, and cuts what it draws towards zero. */
 static void uniform_int(struct call *c)
 {
     struct build *b = c->b;
@@ -42,7 +42,7 @@ static void uniform_int(struct call *c)
     } else {
         double low = (double)js_attr_int(c, "minval", 0), high = (double)js_attr_int(c, "maxval", 1);
         y = build_2(b, OP_Mul, y, build_scalar(b, PEN_DTYPE_F64, high - low));
-        y = build_1(b, OP_Floor, build_2(b, OP_Add, y, build_scalar(b, PEN_DTYPE_F64, low + 0.5)));
+        y = build_2(b, OP_Add, y, build_scalar(b, PEN_DTYPE_F64, low));
     }
     js_give(c, 0, build_cast(b, y, PEN_DTYPE_I32));
 }

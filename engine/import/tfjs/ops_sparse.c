@@ -32,8 +32,10 @@ static void bincount(struct call *c)
     uint32_t hits = tf_one_hot(b, js_in(c, 0), js_in(c, 1), on, off, -1);
     bool binary = js_attr_bool(c, "binary_output", false);
     if (!empty_in(c, 2) && !binary)
-        hits = build_2(b, OP_Mul, hits, build_unsqueeze(b, js_in(c, 2), -1));
-    js_give(c, 0, build_reduce(b, binary ? OP_ReduceMax : OP_ReduceSum, hits, axis_list(c, -2), false));
+        hits = build_2(b, OP_Mul, hits, build_unsqueeze(b, build_cast(b, js_in(c, 2), PEN_DTYPE_F32), -1));
+    uint32_t y = build_reduce(b, binary ? OP_ReduceMax : OP_ReduceSum, hits, axis_list(c, -2), false);
+    enum pen_dtype dtype = build_dtype(b, js_in(c, 2));
+    js_give(c, 0, dtype == PEN_DTYPE_NONE || dtype == PEN_DTYPE_F32 ? y : build_cast(b, y, dtype));
 }
 
 /* Sorted rows [b, n], values [b, m]: how many of a row lie before each value. */

@@ -53,6 +53,7 @@ static const struct {
     {"LogicalXor", "not in TF.js"},
     {"Softsign", "not in TF.js; as the activation of layers"},
     {"SpaceToDepth", "not in TF.js; as TFLite's"},
+    {"RandomUniform", "TF.js does not use its seed"},
     {"CALL", "the interpreter has none"},
     {"DENSIFY", "test_tflite_hostile.c"},
     {"HASHTABLE", "its keys or values are texts"},
