@@ -292,6 +292,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
     enum pen_status found = lite_entry_find(r, &root, g->limits.entry, &first);
     if (found != PEN_OK)
         return found;
+    lite_notes(r, g, &root, first);
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     subgraph_whole(r, &b, first, 0);
     build_fini(&b);

@@ -140,6 +140,9 @@ int lite_code(const struct reader *r,
               const struct fb_table *op); /* which operator it is; -1 when the file has no such code */
 void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);
 
+/* metadata.c: labels and normalisation of this subgraph go into g->notes. */
+void lite_notes(struct reader *r, struct graph *g, const struct fb_table *root, uint32_t subgraph);
+
 /* ---- signature.c ------------------------------------------------------------------------------------------------------------------ */
 
 /* The subgraph of the entry point of this name; NULL: the first one. "+variables" behind it: variables are inputs NAME and outputs NAME.next. */

@@ -199,7 +199,7 @@ def keep_case(cases, w, values):
 
 
 def main():
-    seed, only = int(sys.argv[2]) if len(sys.argv) > 2 else 0, sys.argv[3] if len(sys.argv) > 3 else ""
+    seed, only = int(sys.argv[2]) if len(sys.argv) > 2 else 5, sys.argv[3] if len(sys.argv) > 3 else ""
     cases, work = Cases(sys.argv[1], "tfjs"), []
     with tempfile.TemporaryDirectory() as scratch:
         for family, name, make in everything():
