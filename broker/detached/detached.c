@@ -133,14 +133,14 @@ void detached_submit(struct broker *broker, struct session *session, const struc
 /* ---- what becomes of one ---- */
 
 static bool read_wanted(struct broker *broker, const struct envelope *env, const uint8_t *meta, struct job_id *ret_id,
-                        bool *ret_state)
+                        enum watch_for *ret_what)
 {
     meta_arena_reset(&broker->arena);
     const Penstock__JobMeta *asked =
         meta_unpack(&broker->arena, &penstock__job_meta__descriptor, meta, env->meta_bytes);
     if (!asked || job_id_parse(asked->detached, ret_id) != 0)
         return false;
-    *ret_state = asked->detached_state;
+    *ret_what = asked->detached_state ? WATCH_STATE : WATCH_REPLY;
     return true;
 }
 
@@ -162,8 +162,8 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
 {
     struct detached_store *detached = broker->detached;
     struct job_id id = {0, 0};
-    bool state = false;
-    if (!read_wanted(broker, env, meta, &id, &state)) {
+    enum watch_for what = WATCH_REPLY;
+    if (!read_wanted(broker, env, meta, &id, &what)) {
         answer_refuse(broker, session, env, PEN_ERR_INVALID, "that " JOB_ID_REFUSED);
         return;
     }
@@ -171,7 +171,7 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
     if (detached && watch_find(&detached->watches, env->job))
         return; /* the client sent it again */
     if (detached && detached->shared && (!entry || entry->shared))
-        shared_fetch(broker, session, env, id, state);
+        shared_fetch(broker, session, env, id, what);
     else if (!entry || entry->tenant != session->tenant)
         answer_refuse(
             broker, session, env, PEN_ERR_NOT_FOUND,
@@ -180,11 +180,11 @@ void detached_fetch(struct broker *broker, struct session *session, const struct
                   "broker took it, which alone knows it (ask that one: --broker)"
                 : "this broker keeps no detached jobs (it has neither --journal nor Redis); ask the one that took it: "
                   "--broker");
-    else if (state)
+    else if (what == WATCH_STATE)
         tell_state(broker, session, env, entry);
     else if (entry->state == ENTRY_DONE)
         answer_stored(broker, session, env->job, entry->reply);
-    else if (!watch_new(&detached->watches, env->job, id, session->tenant, false))
+    else if (!watch_new(&detached->watches, env->job, id, session->tenant, what))
         answer_refuse(broker, session, env, PEN_ERR_BUSY, "as many clients as may wait for detached jobs");
 }
 

@@ -12,7 +12,6 @@ void answer_progress(struct broker *broker, struct session *session, struct job_
     Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
     Penstock__DetachedState state = PENSTOCK__DETACHED_STATE__INIT;
     struct envelope env = envelope_make(FRAME_RESULT);
-    zmq_msg_t frame;
     state.state = (char *)(uintptr_t)progress->state;
     state.status = progress->status;
     state.attempts = progress->attempts;
@@ -22,10 +21,9 @@ void answer_progress(struct broker *broker, struct session *session, struct job_
     env.job = id;
     env.meta_bytes = (uint32_t)penstock__result_meta__pack(&result, meta);
     struct shared_message *shared = shared_message_new(1);
-    if (shared && zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env.meta_bytes) == 0) {
-        memcpy(envelope_encode(&env, zmq_msg_data(&frame)), meta, env.meta_bytes);
-        zmq_msg_move(&shared->frames[0], &frame);
-        zmq_msg_close(&frame);
+    uint8_t *header = shared ? shared_message_make(shared, 0, FRAME_ENVELOPE_BYTES + env.meta_bytes) : NULL;
+    if (header) {
+        memcpy(envelope_encode(&env, header), meta, env.meta_bytes);
         answer_stored(broker, session, id, shared);
     }
     shared_message_release(shared);

@@ -16,9 +16,9 @@ void shared_close(struct detached_store *detached); /* gives back the taken jobs
 
 /* Hands an ACCEPTING entry to Redis; the client is answered when Redis has it. UNAVAILABLE: Redis is gone. */
 enum pen_status shared_accept(struct broker *broker, struct entry *entry, const char *model, struct pen_error *reterr);
-/* Asks Redis for a job's result, or with `state` how far the job is; the client is answered when Redis has answered. */
+/* Asks Redis for a job's reply, or how far the job is; the client is answered when Redis has answered. */
 void shared_fetch(struct broker *broker, struct session *session, const struct envelope *env, struct job_id wanted,
-                  bool state);
+                  enum watch_for what);
 enum pen_status shared_cancel(struct broker *broker, struct session *session, uint64_t serial, struct job_id id,
                               const struct owner *asker, bool *ret_later, struct pen_error *reterr);
 

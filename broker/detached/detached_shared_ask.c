@@ -67,14 +67,14 @@ void shared_ask_watchers(struct broker *broker, struct job_id id)
 }
 
 void shared_fetch(struct broker *broker, struct session *session, const struct envelope *env, struct job_id wanted,
-                  bool state)
+                  enum watch_for what)
 {
     if (!broker->detached->shared->up) {
         answer_refuse(broker, session, env, PEN_ERR_UNAVAILABLE,
                       "Redis, which keeps the detached jobs, is gone; try again later");
         return;
     }
-    struct watch *watch = watch_new(&broker->detached->watches, env->job, wanted, session->tenant, state);
+    struct watch *watch = watch_new(&broker->detached->watches, env->job, wanted, session->tenant, what);
     if (watch)
         ask(broker, watch);
     else
@@ -91,14 +91,14 @@ void shared_answer_fetch(struct broker *broker, struct note *note)
     if (!watch)
         return;
     watch->known |= note->answer == ANSWER_PENDING;
-    if (client && !watch->state && watch->known && (gone || note->answer == ANSWER_PENDING))
+    if (client && watch->what == WATCH_REPLY && watch->known && (gone || note->answer == ANSWER_PENDING))
         return; /* it waits for its bell, or for Redis */
     if (client && note->answer == ANSWER_PENDING)
         answer_progress(
             broker, client, note->asker,
             &(struct progress){
                 .state = note->state, .attempts = note->attempts, .age_us = note->age_us, .left_us = note->ttl_us});
-    else if (client && note->answer == ANSWER_OK && watch->state)
+    else if (client && note->answer == ANSWER_OK && watch->what == WATCH_STATE)
         answer_ended(broker, client, note->asker, note->shared);
     else if (client && note->answer == ANSWER_OK)
         answer_stored(broker, client, note->asker, note->shared);

@@ -23,7 +23,7 @@ void watches_fini(struct watches *watches)
 }
 
 struct watch *watch_new(struct watches *watches, struct job_id own, struct job_id wanted, const struct tenant *tenant,
-                        bool state)
+                        enum watch_for what)
 {
     struct watch *watch = watches->count < WATCHES_MAX ? calloc(1, sizeof *watch) : NULL;
     if (!watch)
@@ -31,7 +31,7 @@ struct watch *watch_new(struct watches *watches, struct job_id own, struct job_i
     watch->own = own;
     watch->wanted = wanted;
     watch->tenant = tenant;
-    watch->state = state;
+    watch->what = what;
     table_insert(&watches->by_own, &watch->by_own, table_hash(&watches->by_own, own.client, own.sequence));
     table_insert(&watches->by_wanted, &watch->by_wanted,
                  table_hash(&watches->by_wanted, wanted.client, wanted.sequence));

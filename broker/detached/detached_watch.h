@@ -15,12 +15,14 @@
 
 #define WATCHES_MAX 65536u
 
+enum watch_for { WATCH_REPLY, WATCH_STATE }; /* the job's reply, or how far it is */
+
 struct watch {
     struct table_node by_own, by_wanted;
     TAILQ_ENTRY(watch) in_all;
     struct job_id own, wanted;
     const struct tenant *tenant;
-    bool state;       /* asks for the state of the job, not for its result */
+    enum watch_for what;
     bool known;       /* Redis has the job: the client waits for it even while Redis is gone */
     uint64_t look_us; /* when Redis was asked last */
 };
@@ -37,7 +39,7 @@ void watches_fini(struct watches *watches);
 
 /* NULL: WATCHES_MAX clients wait already, or there is no memory. */
 struct watch *watch_new(struct watches *watches, struct job_id own, struct job_id wanted, const struct tenant *tenant,
-                        bool state);
+                        enum watch_for what);
 void watch_free(struct watches *watches, struct watch *watch);
 struct watch *watch_find(const struct watches *watches, struct job_id own);
 /* The first client that waits for the wanted job, and the next one; NULL = no more. Find the next one before you

@@ -171,18 +171,22 @@ static void log_unproved(struct broker *broker, const struct job *job, const str
               job->lane->model->name, flight->followers_count);
 }
 
-/* Followers get a proved result; otherwise they run by themselves. */
-static void settle_followers(struct broker *broker, struct single_flight *flight, const struct dispatch *dispatch,
-                             const struct result_group *group, const struct shared_message *raws, bool share)
+static void run_followers(struct broker *broker, struct single_flight *flight)
+{
+    struct job *follower;
+    while ((follower = TAILQ_FIRST(&flight->followers)) != NULL) {
+        single_flight_leave(flight, follower);
+        dispatch_queue(broker, follower);
+    }
+}
+
+/* Gives them the leader's result, which is proved. */
+static void answer_followers(struct broker *broker, struct single_flight *flight, const struct dispatch *dispatch,
+                             const struct result_group *group, const struct shared_message *raws)
 {
     struct job *follower;
     struct ending ending = {.how = FINISH_COALESCED, .dispatch = dispatch, .group = group};
     while ((follower = TAILQ_FIRST(&flight->followers)) != NULL) {
-        if (!share) {
-            single_flight_leave(flight, follower);
-            dispatch_queue(broker, follower);
-            continue;
-        }
         dispatch_detach(broker, follower);
         deliver(broker, follower, reply_result(broker, follower, dispatch, group, raws),
                 (enum pen_status)group->env.status, &ending);
@@ -213,7 +217,10 @@ static void settle_flight(struct broker *broker, struct job *job, struct dispatc
     bool ok = group->env.status == PEN_OK;
     PEN_ASSERT(flight->leader == job, "the answer of a single flight is its leader's");
     struct shared_message *reply = reply_result(broker, job, dispatch, group, raws);
-    settle_followers(broker, flight, dispatch, group, raws, good && ok);
+    if (good && ok)
+        answer_followers(broker, flight, dispatch, group, raws);
+    else
+        run_followers(broker, flight);
     single_flight_free(&broker->flights, flight);
     deliver(broker, job, reply, (enum pen_status)group->env.status,
             &(struct ending){.how = FINISH_COMPUTED, .dispatch = dispatch, .group = group});
@@ -248,7 +255,7 @@ void answer_apart(struct broker *broker, struct job *job)
     struct single_flight *flight = job->flight;
     if (!flight || flight->leader != job)
         return;
-    settle_followers(broker, flight, NULL, NULL, NULL, false);
+    run_followers(broker, flight);
     single_flight_free(&broker->flights, flight);
 }
 

@@ -47,15 +47,14 @@ enum pen_status group_builder_message(struct group_builder *builder, const Proto
     builder->env.frames = (uint8_t)builder->frames;
     builder->env.meta_bytes = (uint32_t)bytes;
     struct shared_message *shared = shared_message_new(1 + builder->frames);
-    if (!shared || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + bytes) != 0)
+    uint8_t *header = shared ? shared_message_make(shared, 0, FRAME_ENVELOPE_BYTES + bytes) : NULL;
+    if (!header)
         goto fail;
-    protobuf_c_message_pack(meta, envelope_encode(&builder->env, zmq_msg_data(&frame)));
-    zmq_msg_move(&shared->frames[0], &frame);
-    zmq_msg_close(&frame);
+    protobuf_c_message_pack(meta, envelope_encode(&builder->env, header));
     for (size_t i = 0; i < builder->frames; i++) {
         if (raw_frame_make(builder, i, &frame) != PEN_OK)
             goto fail;
-        zmq_msg_move(&shared->frames[i + 1], &frame);
+        shared_message_put(shared, i + 1, &frame);
         zmq_msg_close(&frame);
     }
     *ret_shared = shared;

@@ -55,17 +55,20 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
 
 static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t *bytes, size_t count)
 {
+    if (field == RESULT_META_MODEL_DIGEST) {
+        facts->model_digest = count == 16 ? bytes : NULL;
+        return; /* no text */
+    }
     if (field == RESULT_META_BACKEND) {
         facts->backend = bytes;
         facts->backend_bytes = count;
-    } else if (field == RESULT_META_MODEL_DIGEST) {
-        facts->model_digest = count == 16 ? bytes : NULL;
     } else if (field == RESULT_META_ERROR) {
         facts->error = bytes;
         facts->error_bytes = count;
     } else if (field == RESULT_META_LAYERS) {
         facts->layers = true;
     }
+    facts->nul |= count > 0 && memchr(bytes, '\0', count) != NULL;
 }
 
 bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_facts)
@@ -74,9 +77,13 @@ bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_fac
     struct wire_field field;
     struct result_facts facts = {0};
     while (reader.at < reader.end) {
+        size_t at = (size_t)(reader.at - meta);
         if (!meta_next(&reader, &field))
             return false;
-        if (field.data)
+        if (field.number == RESULT_META_OUTPUTS && field.data) {
+            facts.outputs = facts.past_outputs ? facts.outputs : at;
+            facts.past_outputs = (size_t)(reader.at - meta);
+        } else if (field.data)
             keep_bytes(&facts, field.number, field.data, field.bytes);
         else
             keep_number(&facts, field.number, field.value);

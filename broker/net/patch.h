@@ -36,7 +36,9 @@ struct result_facts {
     const uint8_t *model_digest; /* NULL unless 16 bytes */
     const uint8_t *error;
     size_t error_bytes;
-    bool layers; /* the meta has layer times: trace_layers_read */
+    bool layers;                  /* the meta has layer times: trace_layers_read */
+    bool nul;                     /* a NUL byte stands in its bytes, outputs and digest apart: perhaps in a text */
+    size_t outputs, past_outputs; /* where the first output begins and the last one ends; equal: there is none */
 };
 
 /* False when the meta is no well-formed protobuf. */

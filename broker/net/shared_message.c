@@ -12,6 +12,7 @@ struct shared_message *shared_message_new(size_t count)
         return NULL;
     shared->references = 1;
     shared->count = (uint32_t)count;
+    shared->bytes = 0;
     for (size_t i = 0; i < count; i++)
         zmq_msg_init(&shared->frames[i]);
     return shared;
@@ -34,29 +35,43 @@ void shared_message_release(struct shared_message *shared)
     free(shared);
 }
 
-size_t shared_message_bytes(const struct shared_message *shared)
+void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < shared->count; i++)
-        bytes += zmq_msg_size(&shared->frames[i]);
-    return bytes;
+    PEN_ASSERT(index < shared->count, "only frames that the message has are written");
+    zmq_msg_t *own = &shared->frames[index];
+    shared->bytes = shared->bytes - zmq_msg_size(own) + zmq_msg_size(frame);
+    zmq_msg_move(own, frame);
+}
+
+uint8_t *shared_message_make(struct shared_message *shared, size_t index, size_t bytes)
+{
+    PEN_ASSERT(index < shared->count, "only frames that the message has are written");
+    zmq_msg_t *own = &shared->frames[index], frame;
+    if (zmq_msg_size(own) == 0) { /* the usual case, made in its place */
+        if (zmq_msg_init_size(own, bytes) != 0) {
+            zmq_msg_init(own);
+            return NULL;
+        }
+        shared->bytes += bytes;
+        return zmq_msg_data(own);
+    }
+    if (zmq_msg_init_size(&frame, bytes) != 0)
+        return NULL;
+    shared_message_put(shared, index, &frame);
+    return zmq_msg_data(own);
 }
 
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame)
 {
-    PEN_ASSERT(index < shared->count, "only frames that the message has are sent");
-    zmq_msg_t *own = &shared->frames[index];
     size_t bytes = zmq_msg_size(frame);
-    if (bytes < SHARED_MESSAGE_COPY_BYTES) {
-        zmq_msg_t copy;
-        if (zmq_msg_init_size(&copy, bytes) != 0)
-            return PEN_ERR_NO_MEMORY;
-        memcpy(zmq_msg_data(&copy), zmq_msg_data(frame), bytes);
-        zmq_msg_move(own, &copy);
-        zmq_msg_close(&copy);
-    } else {
-        zmq_msg_move(own, frame);
+    if (bytes >= SHARED_MESSAGE_COPY_BYTES) {
+        shared_message_put(shared, index, frame);
+        return PEN_OK;
     }
+    uint8_t *to = shared_message_make(shared, index, bytes);
+    if (!to)
+        return PEN_ERR_NO_MEMORY;
+    memcpy(to, zmq_msg_data(frame), bytes);
     return PEN_OK;
 }
 
@@ -113,6 +128,7 @@ static struct shared_message *share_from(const struct shared_message *shared, si
             shared_message_release(twin);
             return NULL;
         }
+        twin->bytes += zmq_msg_size(&twin->frames[i]);
     }
     return twin;
 }
@@ -127,31 +143,21 @@ struct shared_message *shared_message_share_raws(const struct shared_message *sh
     return share_from(shared, 1);
 }
 
-static enum pen_status header_make(struct envelope *env, const void *meta, size_t bytes, const struct patch *patch,
-                                   zmq_msg_t *ret_frame)
+enum pen_status shared_message_set_header(struct shared_message *shared, struct envelope *env, const void *meta,
+                                          size_t bytes, const struct patch *patch)
 {
     size_t extra = patch && bytes + patch->used <= FRAME_META_BYTES_MAX ? patch->used : 0;
     size_t more = patch && bytes + extra + patch->more_bytes <= FRAME_META_BYTES_MAX ? patch->more_bytes : 0;
-    if (zmq_msg_init_size(ret_frame, FRAME_ENVELOPE_BYTES + bytes + extra + more) != 0)
+    uint8_t *to = shared_message_make(shared, 0, FRAME_ENVELOPE_BYTES + bytes + extra + more);
+    if (!to)
         return PEN_ERR_NO_MEMORY;
     env->meta_bytes = (uint32_t)(bytes + extra + more);
-    uint8_t *to = envelope_encode(env, zmq_msg_data(ret_frame));
+    to = envelope_encode(env, to);
     if (bytes)
         memcpy(to, meta, bytes);
     if (extra)
         memcpy(to + bytes, patch->bytes, extra);
     if (more)
         memcpy(to + bytes + extra, patch->more, more);
-    return PEN_OK;
-}
-
-enum pen_status shared_message_set_header(struct shared_message *shared, struct envelope *env, const void *meta,
-                                          size_t bytes, const struct patch *patch)
-{
-    zmq_msg_t frame;
-    if (header_make(env, meta, bytes, patch, &frame) != PEN_OK)
-        return PEN_ERR_NO_MEMORY;
-    zmq_msg_move(&shared->frames[0], &frame);
-    zmq_msg_close(&frame);
     return PEN_OK;
 }

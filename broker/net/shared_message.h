@@ -23,14 +23,25 @@
 struct shared_message {
     uint32_t references;
     uint32_t count;
-    zmq_msg_t frames[];
+    size_t bytes;       /* of all frames */
+    zmq_msg_t frames[]; /* read here; written by the functions below, which keep `bytes` */
 };
 
 struct shared_message *shared_message_new(size_t count); /* empty frames, one reference; NULL without memory */
 struct shared_message *shared_message_retain(struct shared_message *shared);
 void shared_message_release(struct shared_message *shared); /* NULL is fine */
 
-size_t shared_message_bytes(const struct shared_message *shared); /* of all frames */
+/* Of all frames. */
+static inline size_t shared_message_bytes(const struct shared_message *shared)
+{
+    return shared->bytes;
+}
+
+/* Makes frame `index` one of that many bytes and returns them, to be written before anybody reads the message. NULL
+   without memory: the frame stays as it was. */
+uint8_t *shared_message_make(struct shared_message *shared, size_t index, size_t bytes);
+/* Moves `frame` into frame `index`; it is empty afterwards. */
+void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *frame);
 
 /* Fills frame `index` from `frame`, which is empty afterwards. */
 enum pen_status shared_message_take(struct shared_message *shared, size_t index, zmq_msg_t *frame);

@@ -2,12 +2,27 @@
 
 #include "assertion.h"
 
-_Static_assert(FORMS_MAX <= 8 * sizeof(form_set), "a set has a bit for each form");
+_Static_assert(FORMS_MAX < 8 * sizeof(form_set), "a set has a bit for each form");
 
 void forms_fini(struct forms *forms)
 {
     for (uint32_t i = 0; i < FORMS_MAX; i++)
         signature_release(forms->rows[i].signature);
+}
+
+/* The form of the lowest bit; the caller clears it with set &= set - 1. */
+static uint32_t first_of(form_set set)
+{
+    return (uint32_t)__builtin_ctz(set);
+}
+
+/* Puts what a row says into the sets. */
+static void note(struct forms *forms, uint32_t i)
+{
+    const struct form *form = &forms->rows[i];
+    form_set bit = (form_set)1 << i;
+    forms->offered = form->offers > 0 ? forms->offered | bit : forms->offered & ~bit;
+    forms->waited = form->offers == 0 && form->lost_us ? forms->waited | bit : forms->waited & ~bit;
 }
 
 static uint32_t find(const struct forms *forms, const struct signature *signature, uint32_t rows_max)
@@ -47,6 +62,7 @@ uint32_t forms_take(struct forms *forms, struct signature *signature, uint32_t r
             return FORMS_MAX;
         signature_release(forms->rows[place].signature);
         forms->rows[place] = (struct form){.signature = signature, .rows_max = rows_max};
+        note(forms, place);
     }
     forms->newest = place;
     return place;
@@ -57,6 +73,7 @@ void forms_join(struct forms *forms, uint32_t form)
     PEN_ASSERT(form < FORMS_MAX && forms->rows[form].signature, "an offer joins a form that is there");
     forms->rows[form].offers++;
     forms->rows[form].lost_us = 0;
+    note(forms, form);
 }
 
 void forms_leave(struct forms *forms, uint32_t form, uint64_t lost_us)
@@ -65,19 +82,20 @@ void forms_leave(struct forms *forms, uint32_t form, uint64_t lost_us)
     forms->rows[form].offers--;
     if (lost_us)
         forms->rows[form].lost_us = lost_us;
+    note(forms, form);
 }
 
 void forms_refer(struct forms *forms, form_set set)
 {
-    for (uint32_t i = 0; i < FORMS_MAX; i++)
-        forms->rows[i].lanes += set >> i & 1;
+    for (form_set left = set; left; left &= left - 1)
+        forms->rows[first_of(left)].lanes++;
 }
 
 void forms_unrefer(struct forms *forms, form_set set)
 {
-    for (uint32_t i = 0; i < FORMS_MAX; i++) {
-        PEN_ASSERT(!(set >> i & 1) || forms->rows[i].lanes > 0, "a lane that goes was counted in its forms");
-        forms->rows[i].lanes -= set >> i & 1;
+    for (form_set left = set; left; left &= left - 1) {
+        PEN_ASSERT(forms->rows[first_of(left)].lanes > 0, "a lane that goes was counted in its forms");
+        forms->rows[first_of(left)].lanes--;
     }
 }
 
@@ -86,32 +104,23 @@ void forms_expire(struct forms *forms, uint64_t now_us, uint64_t wait_us)
     for (uint32_t i = 0; i < FORMS_MAX; i++) {
         if (forms->rows[i].lost_us && now_us - forms->rows[i].lost_us >= wait_us)
             forms->rows[i].lost_us = 0;
+        note(forms, i);
     }
 }
 
 uint32_t forms_offered(const struct forms *forms)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < FORMS_MAX; i++)
-        count += forms->rows[i].offers > 0;
-    return count;
+    return (uint32_t)__builtin_popcount(forms->offered);
 }
 
 bool forms_open(const struct forms *forms, form_set set)
 {
-    for (uint32_t i = 0; i < FORMS_MAX; i++) {
-        if ((set >> i & 1) && (forms->rows[i].offers > 0 || forms->rows[i].lost_us))
-            return true;
-    }
-    return set == 0;
+    return set == 0 || (set & (forms->offered | forms->waited)) != 0;
 }
 
 bool forms_beyond(const struct forms *forms, form_set set)
 {
-    bool beyond = false;
-    for (uint32_t i = 0; i < FORMS_MAX; i++)
-        beyond |= set != 0 && !(set >> i & 1) && forms->rows[i].offers > 0;
-    return beyond;
+    return set != 0 && (forms->offered & ~set) != 0;
 }
 
 /* ---- a job ---- */
@@ -146,14 +155,12 @@ static enum pen_status ask_all(const struct forms *forms, form_set among, const 
                                struct answer *answer, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    bool told = false;
-    for (uint32_t k = 0; k < FORMS_MAX; k++) {
-        uint32_t i = (forms->newest + k) % FORMS_MAX;
-        if (!(among >> i & 1))
-            continue;
-        enum pen_status own = ask(forms, i, question, answer, told ? NULL : reterr);
+    form_set newest = among & (form_set)1 << forms->newest, left = among & ~newest;
+    if (newest)
+        status = ask(forms, forms->newest, question, answer, reterr);
+    for (bool told = newest; left; left &= left - 1, told = true) {
+        enum pen_status own = ask(forms, first_of(left), question, answer, told ? NULL : reterr);
         status = told ? status : own;
-        told = true;
     }
     return answer->set ? PEN_OK : status;
 }
@@ -162,17 +169,12 @@ enum pen_status forms_check(const struct forms *forms, const struct form_questio
                             uint32_t *ret_rows, uint64_t *ret_shape, struct pen_error *reterr)
 {
     struct answer answer = {.set = 0};
-    form_set offered = 0, lost = 0;
-    for (uint32_t i = 0; i < FORMS_MAX; i++) {
-        const struct form *form = &forms->rows[i];
-        offered |= (form_set)(form->offers > 0) << i;
-        lost |= (form_set)(form->offers == 0 && form->lost_us != 0) << i;
-    }
+    form_set offered = forms->offered, waited = forms->waited;
     if (!offered)
-        lost |= (form_set)1 << forms->newest; /* nobody offers the model: its workers may come back as they were */
-    enum pen_status status = ask_all(forms, offered ? offered : lost, question, &answer, reterr);
-    if (!answer.set && offered && lost)
-        ask_all(forms, lost, question, &answer, NULL);
+        waited |= (form_set)1 << forms->newest; /* nobody offers the model: its workers may come back as they were */
+    enum pen_status status = ask_all(forms, offered ? offered : waited, question, &answer, reterr);
+    if (!answer.set && offered && waited)
+        ask_all(forms, waited, question, &answer, NULL);
     if (!answer.set)
         return status;
     if (reterr)

@@ -29,6 +29,9 @@ struct form {
 struct forms {
     struct form rows[FORMS_MAX];
     uint32_t newest; /* the form that was told last */
+    /* What the rows say, kept beside them, because each job asks: */
+    form_set offered; /* by some worker */
+    form_set waited;  /* by nobody, but the last worker was lost lately */
 };
 
 void forms_fini(struct forms *forms);

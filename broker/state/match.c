@@ -60,12 +60,14 @@ static uint64_t completion(const struct match_candidate *c)
     return c->backlog_us + c->expect_us + c->transfer_us + c->load_us;
 }
 
+enum among { ALL, READY_NOW };
+
 /* The earlier completion; a tie goes to the one that can start now. */
-static int best_of(const struct match_candidate *candidates, size_t count, bool need_credit)
+static int best_of(const struct match_candidate *candidates, size_t count, enum among among)
 {
     int best = MATCH_WAIT;
     for (size_t i = 0; i < count; i++) {
-        if (need_credit && !candidates[i].credit)
+        if (among == READY_NOW && !candidates[i].credit)
             continue;
         if (best < 0 || completion(&candidates[i]) < completion(&candidates[best]) ||
             (completion(&candidates[i]) == completion(&candidates[best]) && candidates[i].credit &&
@@ -77,7 +79,7 @@ static int best_of(const struct match_candidate *candidates, size_t count, bool 
 
 int match_best(const struct match_candidate *candidates, size_t count)
 {
-    return best_of(candidates, count, false);
+    return best_of(candidates, count, ALL);
 }
 
 /*
@@ -86,10 +88,10 @@ int match_best(const struct match_candidate *candidates, size_t count)
  */
 int match_choose(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t deadline_us)
 {
-    int best = best_of(candidates, count, false);
+    int best = best_of(candidates, count, ALL);
     if (best < 0 || candidates[best].credit)
         return best;
-    int now = best_of(candidates, count, true);
+    int now = best_of(candidates, count, READY_NOW);
     if (now < 0)
         return MATCH_WAIT;
     uint64_t now_us = completion(&candidates[now]), best_us = completion(&candidates[best]);
@@ -109,7 +111,7 @@ static uint64_t done_until(const struct match_candidate *c, uint64_t us)
 
 int match_aside(const struct match_candidate *candidates, size_t count, uint64_t queued, uint64_t *ret_rank)
 {
-    int now = best_of(candidates, count, true);
+    int now = best_of(candidates, count, READY_NOW);
     uint64_t before = 0, now_us = now >= 0 ? completion(&candidates[now]) : 0;
     if (now < 0)
         return MATCH_WAIT;

@@ -24,7 +24,8 @@ struct cache_redis {
     uint64_t questions, value_bytes_max, stores, store_bytes, left_out, mismatched;
 };
 
-static void *pair(void *context, const char *address, bool bind)
+/* One end of a pair of sockets; join: zmq_bind or zmq_connect. */
+static void *pair(void *context, const char *address, int (*join)(void *socket, const char *address))
 {
     void *socket = zmq_socket(context, ZMQ_PAIR);
     int none = 0;
@@ -33,7 +34,7 @@ static void *pair(void *context, const char *address, bool bind)
     zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none); /* we bound what we hand over ourselves */
     zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof none);
-    if ((bind ? zmq_bind(socket, address) : zmq_connect(socket, address)) == 0)
+    if (join(socket, address) == 0)
         return socket;
     zmq_close(socket);
     return NULL;
@@ -53,8 +54,8 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     redis->namespace = options->namespace;
     redis->value_bytes_max = options->bytes_max;
     breaker_init(&redis->breaker);
-    redis->socket = pair(context, address, true);
-    redis->thread.socket = redis->socket ? pair(context, address, false) : NULL;
+    redis->socket = pair(context, address, zmq_bind);
+    redis->thread.socket = redis->socket ? pair(context, address, zmq_connect) : NULL;
     if (redis->thread.socket && pthread_create(&redis->id, NULL, redis_thread_run, &redis->thread) == 0) {
         *ret_redis = redis;
         return PEN_OK;

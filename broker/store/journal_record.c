@@ -140,14 +140,12 @@ uint8_t *journal_pack(const char *text, uint32_t status, const struct shared_mes
 static bool unpack_frames(struct shared_message *shared, const uint8_t *at, size_t left)
 {
     for (uint32_t i = 0; i < shared->count; i++) {
-        zmq_msg_t frame;
         uint64_t bytes = left >= 8 ? get_u64(at) : UINT64_MAX;
-        if (left < 8 || bytes > left - 8 || zmq_msg_init_size(&frame, (size_t)bytes) != 0)
+        uint8_t *to = left >= 8 && bytes <= left - 8 ? shared_message_make(shared, i, (size_t)bytes) : NULL;
+        if (!to)
             return false;
         if (bytes)
-            memcpy(zmq_msg_data(&frame), at + 8, (size_t)bytes);
-        zmq_msg_move(&shared->frames[i], &frame);
-        zmq_msg_close(&frame);
+            memcpy(to, at + 8, (size_t)bytes);
         at += 8 + bytes;
         left -= 8 + (size_t)bytes;
     }

@@ -90,13 +90,10 @@ uint8_t *value_encode(const struct shared_message *shared, size_t *ret_bytes)
 
 static bool read_frame(struct shared_message *shared, uint32_t index, const uint8_t *data, size_t size)
 {
-    zmq_msg_t frame;
-    if (zmq_msg_init_size(&frame, size) != 0)
-        return false;
-    memcpy(zmq_msg_data(&frame), data, size);
-    zmq_msg_move(&shared->frames[index], &frame);
-    zmq_msg_close(&frame);
-    return true;
+    uint8_t *to = shared_message_make(shared, index, size);
+    if (to)
+        memcpy(to, data, size);
+    return to != NULL;
 }
 
 struct shared_message *value_decode(const uint8_t *bytes, size_t size)

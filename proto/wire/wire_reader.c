@@ -1,6 +1,6 @@
 #include "wire_reader.h"
 
-bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
+bool meta_varint_long(struct wire_reader *reader, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && reader->at < reader->end; shift += 7) {
@@ -14,46 +14,13 @@ bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
     return false;
 }
 
-static bool skip(struct wire_reader *r, uint64_t bytes)
+bool meta_fixed(struct wire_reader *reader, enum wire kind, struct wire_field *ret_field)
 {
-    if (bytes > (uint64_t)(r->end - r->at))
+    ptrdiff_t bytes = kind == WIRE_FIXED64 ? 8 : 4;
+    if (bytes > reader->end - reader->at)
         return false;
-    r->at += bytes;
-    return true;
-}
-
-bool meta_next(struct wire_reader *reader, struct wire_field *ret_field)
-{
-    uint64_t key, value;
-    struct wire_field field = {.data = NULL};
-    if (!meta_varint(reader, &key) || key >> 3 == 0)
-        return false;
-    field.number = key >> 3;
-    switch (key & 7) {
-    case WIRE_VARINT:
-        if (!meta_varint(reader, &field.value))
-            return false;
-        break;
-    case WIRE_BYTES:
-        if (!meta_varint(reader, &value) || !skip(reader, value))
-            return false;
-        field.data = reader->at - value;
-        field.bytes = (size_t)value;
-        break;
-    case WIRE_FIXED64:
-        if (!skip(reader, 8))
-            return false;
-        field.number = 0;
-        break;
-    case WIRE_FIXED32:
-        if (!skip(reader, 4))
-            return false;
-        field.number = 0;
-        break;
-    default:
-        return false;
-    }
-    *ret_field = field;
+    reader->at += bytes;
+    ret_field->number = 0;
     return true;
 }
 

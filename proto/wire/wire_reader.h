@@ -23,10 +23,44 @@ struct wire_field {
     size_t bytes;
 };
 
+bool meta_varint_long(struct wire_reader *reader, uint64_t *ret_value);
+
+/* Passes over a number of fixed size, which our metas do not use. */
+bool meta_fixed(struct wire_reader *reader, enum wire kind, struct wire_field *ret_field);
+
 /* Reads a varint; false: it does not end before the reader does, or has more than 64 bits. */
-bool meta_varint(struct wire_reader *reader, uint64_t *ret_value);
+static inline bool meta_varint(struct wire_reader *reader, uint64_t *ret_value)
+{
+    if (reader->at == reader->end || (*reader->at & 0x80))
+        return meta_varint_long(reader, ret_value);
+    *ret_value = *reader->at++;
+    return true;
+}
+
 /* False at the end, or when the next bytes are no well-formed field. */
-bool meta_next(struct wire_reader *reader, struct wire_field *ret_field);
+static inline bool meta_next(struct wire_reader *reader, struct wire_field *ret_field)
+{
+    uint64_t key, bytes;
+    if (!meta_varint(reader, &key) || key >> 3 == 0)
+        return false;
+    *ret_field = (struct wire_field){.number = key >> 3};
+    switch ((enum wire)(key & 7)) {
+    case WIRE_VARINT:
+        return meta_varint(reader, &ret_field->value);
+    case WIRE_BYTES:
+        if (!meta_varint(reader, &bytes) || bytes > (uint64_t)(reader->end - reader->at))
+            return false;
+        ret_field->data = reader->at;
+        ret_field->bytes = (size_t)bytes;
+        reader->at += bytes;
+        return true;
+    case WIRE_FIXED64:
+    case WIRE_FIXED32:
+        return meta_fixed(reader, (enum wire)(key & 7), ret_field);
+    default:
+        return false;
+    }
+}
 
 /* Room for a key and the number that follows it. */
 #define WIRE_KEY_BYTES    10u
