@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Plants one-line faults and asks whether the tests notice: mutants.py [--build DIR] [--count N] [--seed N] [--folder F] [--jobs N] [--list].
+"""Plants one-line faults and asks whether the tests notice: mutants.py [--build DIR] [--count N] [--seed N] [--folder F] [--jobs N] [--list] [--uncovered].
 
 By hand, with a build that has tests and PENSTOCK_CHECKS. A fault is one changed line of broker/, worker/ or engine/run/: an operator turned round, a bound
 off by one, a condition dropped or negated, a statement or a release left out, a constant changed. The changed copy of the file is compiled in a folder of
-its own and linked in front of the build's libraries; sources and build stay as they are. Then the folder's tests run, the likely ones first, and
-`broker_sim`, until one fails or 60 seconds are over. A test that fails must fail twice. Units run with the changed file under the address sanitizer, so that
-what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests start are put in the place of the build's by a
-mount of the test's own (needs root or user namespaces; without them those tests are left out).
+its own and linked in front of the build's libraries; sources and build stay as they are. Then those of the folder's tests (and `broker_sim`) run that run
+the changed line (mutants_coverage.py), until one fails or they have used 60 seconds of processor time. A test that fails must fail twice. Units run with
+the changed file under the address sanitizer, so that what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests
+start are put in the place of the build's by a mount of the test's own (needs root or user namespaces; without them those tests are left out).
 
 Lines that only tell people something (log lines, texts of errors) get no fault, nor do assertions. A fault that changes no byte of the object file is
 drawn again. What escapes is printed as a diff; what changes nothing that anybody can see stands in mutants_equivalent.txt with the reason. Exit 0: at
@@ -18,18 +18,18 @@ import concurrent.futures
 import os
 import random
 import re
-import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent
-SECONDS = 60 * int(os.environ.get("PENSTOCK_SLOW", 1))  # for the tests of one fault
+from mutants_bench import SOURCE, Bench, Build, mount_commands
+from mutants_coverage import Coverage
+
+SECONDS = 60  # processor time for the tests of one fault
+WALL = 600  # and by the clock, however busy the machine is
 FOLDERS = {  # folder: (programs with its code, pattern of its tests)
     "broker": (["penstock-broker"], r"test_broker_\w+|broker_sim"),
     "worker": (["penstock-worker"], r"test_worker_\w+|tsan_worker_slots"),
@@ -37,6 +37,8 @@ FOLDERS = {  # folder: (programs with its code, pattern of its tests)
 }
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("
 RELEASE = r"(?:release|free|fini|unref|remove|leave|close|drop|give|end|discard)"
+
+REPORTS = r"ERROR: (?:Address|Leak)Sanitizer|: runtime error: "
 
 Fault = collections.namedtuple("Fault", "path line kind old new")
 
@@ -101,133 +103,17 @@ def faults_of(folder):
                 yield from faults_of_line(str(path.relative_to(SOURCE)), number, line, plain, plains[number - 2].rstrip() or ";")
 
 
-# ---- the build's own commands ---------------------------------------------------------------------------------------
-
-
-class Build:
-    def __init__(self, folder):
-        self.folder = folder
-        if "PENSTOCK_CHECKS:BOOL=ON" not in (folder / "CMakeCache.txt").read_text():
-            sys.exit(f"mutants.py: {folder} has no checks: cmake -S . -B {folder} -G Ninja -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON, then build it")
-        self.compiles, self.links = {}, {}
-        for command in self.commands():
-            to = re.search(r" -c (\S+)$", command)
-            if to and to.group(1).startswith(str(SOURCE)):
-                self.compiles[os.path.relpath(to.group(1), SOURCE)] = command
-
-    def commands(self, *targets):
-        done = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", *targets], capture_output=True, text=True, check=True)
-        return [line for line in done.stdout.split("\n") if line]
-
-    def targets(self, pattern):
-        done = subprocess.run(["ninja", "-C", self.folder, "-t", "targets", "all"], capture_output=True, text=True, check=True)
-        return sorted(set(re.findall(rf"^(?:tests|bin)/({pattern}): ", done.stdout, flags=re.M)))
-
-    def link(self, target):
-        if target not in self.links:
-            self.links[target] = self.commands(target)[-1].removeprefix(": && ").removesuffix(" && :")
-        return self.links[target]
-
-    def object_of(self, path):
-        return re.search(r" -o (\S+)", self.compiles[path]).group(1)
-
-
-# ---- one place where faults are tried -------------------------------------------------------------------------------
-
-
-class Bench:
-    """A folder with one changed file and what is linked with it."""
-
-    def __init__(self, build, folder, mounts):
-        self.build, self.folder, self.mounts = build, folder, mounts
-        folder.mkdir(parents=True)
-
-    def compile(self, path, text, sanitize=False):
-        """The object's bytes, or None and what the compiler said."""
-        copy, made = self.folder / Path(path).name, self.object(sanitize)
-        copy.write_text(text)
-        command = re.sub(r" -MD -MT \S+ -MF \S+", "", self.build.compiles[path])
-        command = re.sub(r"^\S*ccache ", "", command)
-        command = re.sub(r" -o \S+ -c \S+$", f" -I{(SOURCE / path).parent} -o {made} -c {copy}", command)
-        if sanitize:
-            command += " " + " ".join(SANITIZE + ["-Wno-error", "-O1"])
-        done = subprocess.run(shlex.split(command), cwd=self.build.folder, capture_output=True, text=True)
-        return (made.read_bytes(), "") if done.returncode == 0 else (None, done.stderr)
-
-    def object(self, sanitize):
-        return self.folder / ("sanitized.o" if sanitize else "changed.o")
-
-    def link(self, path, target, to, sanitize=False):
-        """path None: without a fault."""
-        own = self.build.object_of(path) if path else None
-        made = str(self.object(sanitize))
-        command = self.build.link(target)
-        command = re.sub(r" -o \S+", f" -o {to}", command.split(" && ")[0], count=1)
-        if path:
-            command = command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
-        command = shlex.split(command) + GOLD + (SANITIZE if sanitize else [])
-        return subprocess.run(command, cwd=self.build.folder, capture_output=True).returncode == 0
-
-    def programs(self, path, names):
-        """The build's programs beside each other, those of this folder with the fault."""
-        place = self.folder / "bin"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(self.build.folder / "bin", place, copy_function=os.link, symlinks=True)
-        for name in names:
-            (place / name).unlink()
-            if not self.link(path, name, place / name):
-                shutil.copy2(self.build.folder / "bin" / name, place / name)
-        return place
-
-    def run(self, program, arguments, seconds, place):
-        """(exit status or None for a time-out, output)"""
-        command = [str(program), *arguments]
-        if place:
-            bind = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && exec {shlex.join(command)}"
-            command = [*self.mounts, "sh", "-c", bind]
-        with tempfile.TemporaryFile() as output:
-            child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
-                                     env={**os.environ, **SANITIZER_SETTINGS})
-            try:
-                status = child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                status = None
-            try:
-                os.killpg(child.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            child.wait()
-            output.seek(0)
-            return status, output.read().decode(errors="replace")
-
-
-def gold():
-    return ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
-
-
-def mount_commands():
-    """How a test gets a mount of its own; None where it cannot."""
-    for command in (["unshare", "-m"], ["unshare", "-rm"]):
-        if shutil.which("unshare") and subprocess.run([*command, "mount", "--bind", "/tmp", "/mnt"], capture_output=True).returncode == 0:
-            return command
-    return None
-
-
-GOLD = gold()
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-SANITIZER_SETTINGS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1",
-                      "LSAN_OPTIONS": f"suppressions={SOURCE}/tests/support/lsan.supp:print_suppressions=0"}
-
 # ---- which test first -----------------------------------------------------------------------------------------------
 
 
 class Tests:
-    """The tests of one folder: their times without a fault, and what they have caught so far."""
+    """The tests of one folder: what they need, which of them run a line, and what they have caught so far."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, mounts):
         self.programs, pattern = FOLDERS[folder]
         self.names = [name for name in build.targets(pattern) if (build.folder / "tests" / name).exists()]
-        self.seconds, self.caught, self.words, self.starts, self.sanitized = {}, collections.Counter(), {}, {}, set()
+        self.build, self.caught, self.words, self.starts = build, collections.Counter(), {}, {}
+        self.coverage = Coverage(build, folder, mounts)
         for name in self.names:
             sources = [c for c in re.findall(r"\S+\.c(?=\.o)", build.link(name)) if c.startswith("tests/")]
             texts = []
@@ -236,79 +122,89 @@ class Tests:
                 texts.append(source.read_text() if source.exists() else "")
             self.words[name] = " ".join([name, *texts])
             self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker)|process_start|PENSTOCK_BIN|pool_start", self.words[name]))
+        if not mounts:  # tests that start programs cannot have those with the fault
+            self.names = [name for name in self.names if not self.starts[name]]
 
     def arguments(self, name):
         return ["--schedules", "1000", "--seed", "5"] if name == "broker_sim" else [] if name.startswith("tsan") else ["--verbose=0"]
 
-    def time_all(self, bench, build):
-        for name in list(self.names):
-            made, status = bench.folder / name, None
-            wraps = "-Wl,--wrap=malloc" in build.link(name) or ",--wrap=calloc" in build.link(name) or "--wrap=mem" in build.link(name)
-            if not self.starts[name] and name != "broker_sim" and not wraps and bench.link(None, name, made, True):
+    def measure(self, bench, name):
+        """{passes, sanitized, cpu, wall} of a test without a fault: under the sanitizer where it passes there."""
+        made = bench.folder / name
+        passes = sanitized = False
+        begin = time.monotonic()
+        if not self.starts[name] and name != "broker_sim" and bench.link(None, name, made, True):
+            status, output, cpu = bench.run(made, self.arguments(name), SECONDS, WALL, None)
+            passes = sanitized = status == 0 and not re.search(REPORTS, output)
+        for _ in range(3):  # a busy machine makes a test of time fail now and then
+            if not passes:
                 begin = time.monotonic()
-                status, _ = bench.run(made, self.arguments(name), SECONDS, None)
-                self.sanitized |= {name} if status == 0 else set()
-            if status != 0:
-                begin = time.monotonic()
-                status, _ = bench.run(build.folder / "tests" / name, self.arguments(name), SECONDS, None)
-            made.unlink(missing_ok=True)
-            self.seconds[name] = time.monotonic() - begin
-            if status != 0:
-                self.names.remove(name)
-                print(f"left out, it fails without a fault or takes too long: {name}", flush=True)
+                status, _, cpu = bench.run(self.build.folder / "tests" / name, self.arguments(name), SECONDS, WALL, None)
+                passes = status == 0
+        made.unlink(missing_ok=True)
+        return {"passes": passes, "sanitized": sanitized, "cpu": cpu, "wall": time.monotonic() - begin}
 
-    def order(self, path):
-        stem, room = Path(path).stem, Path(path).parent.name
+    def order(self, path, line):
+        """The tests that run this line: first those that caught faults beside it, those of its name, and the quick ones."""
+        stem, room, runs = Path(path).stem, Path(path).parent.name, self.coverage.runs
         parts = {*stem.split("_"), room}
         def score(name):
-            words = self.words[name]
-            near = 20 * (f"test_broker_{stem}" == name or f"test_worker_{stem}" == name) + 6 * (f'"{stem}.h"' in words) + min(4, words.count(stem))
-            near += 12 * len(parts & set(name.split("_")[2:]))
-            return near + 8 * min(3, self.caught[path, name]) + 2 * min(4, self.caught[room, name]) + min(6, self.caught[name]) - self.seconds[name] / 2
-        names = sorted(self.names, key=score, reverse=True)
-        if "broker_sim" in names:
-            names.remove("broker_sim")
-            names.insert(2, "broker_sim")
-        return names
+            words, caught = self.words[name], self.caught
+            near = 6 * (name in (f"test_broker_{stem}", f"test_worker_{stem}")) + 2 * (f'"{stem}.h"' in words) + 3 * len(parts & set(name.split("_")[2:]))
+            near += 4 * min(3, caught[path, name]) + min(4, caught[room, name]) + min(2, caught[name])
+            return (1 + near) / (0.2 + max(runs[name]["cpu"], runs[name]["wall"] / 2))
+        return sorted(self.coverage.tests_of(path, line), key=score, reverse=True)
 
 
 def try_fault(bench, build, tests, fault):
     """(verdict, what caught it)"""
     path, lines = fault.path, (SOURCE / fault.path).read_text().split("\n")
-    plain, said = bench.compile(path, "\n".join(lines))
-    if plain is None:
-        sys.exit(f"mutants.py: {path} does not compile without a fault:\n{said}")
+    if path not in build.plain:
+        build.plain[path], said = bench.compile(path, "\n".join(lines))
+        if said:
+            sys.exit(f"mutants.py: {path} does not compile without a fault:\n{said}")
     lines[fault.line - 1] = fault.new
-    changed, said = bench.compile(path, "\n".join(lines))
+    text = "\n".join(lines)
+    changed, said = bench.compile(path, text)
     if changed is None:
         return "compiler", (re.search(r"\[-W\S+\]|error: .*", said) or [""])[0]
-    if changed == plain:
+    if changed == build.plain[path]:
         return "same", ""
-    lines = "\n".join(lines)
-    sanitized = bench.compile(path, lines, True)[0] is not None
-    place = bench.programs(path, tests.programs) if tests.programs and bench.mounts else None
-    until = time.monotonic() + SECONDS
-    for name in tests.order(path):
-        left = until - time.monotonic()
-        if left < 1:
+    names = tests.order(path, fault.line)
+    if not names:
+        return "escaped", "no test runs this line"
+    sanitized = any(tests.coverage.runs[name]["sanitized"] for name in names) and bench.compile(path, text, True)[0] is not None
+    place, used, begun = None, 0, time.monotonic()
+    for name in names:
+        if used > SECONDS or time.monotonic() - begun > WALL:
             return "escaped", "the time was over"
-        program, starts = bench.folder / name, tests.starts[name]
-        if (starts and not place) or not bench.link(path, name, program, sanitized and name in tests.sanitized):
-            continue
-        most = max(10, 10 * tests.seconds[name])
-        for again in (False, True):
-            status, output = bench.run(program, tests.arguments(name), min(most, SECONDS), place if starts else None)
-            if status == 0 or "evt=assertion_failed" in output or (name == "broker_sim" and status is not None):
-                break
-        program.unlink()
-        if status == 0:
-            continue
-        tests.caught.update([(path, name), (Path(path).parent.name, name), name])
-        sentence = re.search(r'evt=assertion_failed .*?invariant="([^"]*)"', output)
-        if sentence:
-            return "assert", f"{name}: {sentence.group(1)}"
-        return ("time-out" if status is None else "simulation" if name == "broker_sim" else "test"), name
-    return "escaped", ""
+        if tests.starts[name] and not place:
+            place = bench.programs(tests.programs, lambda program, to: bench.link(path, program, to))
+        status, output, cpu = fails_twice(bench, tests, path, name, sanitized, place)
+        used += cpu
+        if status != 0:
+            tests.caught.update([(path, name), (Path(path).parent.name, name), name])
+            sentence = re.search(r'evt=assertion_failed .*?invariant="([^"]*)"', output)
+            if sentence:
+                return "assert", f"{name}: {sentence.group(1)}"
+            return ("time-out" if status is None else "simulation" if name == "broker_sim" else "test"), name
+    return "escaped", f"{len(names)} tests run it"
+
+
+def fails_twice(bench, tests, path, name, sanitized, place):
+    """(exit status, output, processor seconds) of a test with the fault; a failure counts when it comes twice."""
+    program, run, used = bench.folder / name, tests.coverage.runs[name], 0
+    if not bench.link(path, name, program, sanitized and run["sanitized"]):
+        return 0, "", 0
+    for _ in range(2):
+        status, output, cpu = bench.run(program, tests.arguments(name), 5 + 8 * run["cpu"], 15 + 8 * run["wall"], place if tests.starts[name] else None)
+        used += cpu
+        if status == 0 and re.search(REPORTS, output):  # Criterion has its test's answer before the test's end finds what was lost
+            status = 1
+        if status == 0 or "evt=assertion_failed" in output or (name == "broker_sim" and status is not None):
+            break
+    program.unlink()
+    return status, output, used
 
 
 # ---- the run --------------------------------------------------------------------------------------------------------
@@ -336,6 +232,12 @@ def key(fault):
     return fault.path, fault.old.strip(), fault.new.strip()
 
 
+def tell_uncovered(coverages):
+    for path, function, lines in (left for coverage in coverages for left in coverage.uncovered()):
+        print(f"{path}: {function}: " + ("never runs" if lines is None else "lines " + ", ".join(map(str, lines))))
+    return 0
+
+
 def diff(fault):
     return f"--- {fault.path}:{fault.line} ({fault.kind})\n-{fault.old}\n+{fault.new}"
 
@@ -350,6 +252,7 @@ def main():
     parser.add_argument("--again", type=Path, metavar="LOG", help="only the faults that escaped in an earlier run, from what that printed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time")
     parser.add_argument("--minutes", type=float, default=600, help="begins no fault after so long")
+    parser.add_argument("--uncovered", action="store_true", help="prints functions and lines that no test runs, and plants no faults")
     parser.add_argument("--list", action="store_true", help="prints the faults and plants none")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -377,10 +280,11 @@ def run(given, build, scratch, folders, all_faults, seed):
     mounts = mount_commands()
     if not mounts:
         print("left out: tests that start programs (no mounts of their own here)")
-    tests, spare = {}, Bench(build, scratch / "times", mounts)
+    tests = {folder: Tests(build, folder, mounts) for folder in folders}
     for folder in folders:
-        tests[folder] = Tests(build, folder)
-        tests[folder].time_all(spare, build)
+        tests[folder].coverage.learn(tests[folder], given.jobs, scratch / folder.replace("/", "-"))
+    if given.uncovered:
+        return tell_uncovered([tests[folder].coverage for folder in folders])
     known, lock, verdicts, escaped, listed = equivalents(), threading.Lock(), collections.Counter(), [], []
     queue, by_folder, begun = iter(all_faults), collections.defaultdict(collections.Counter), time.monotonic()
 
@@ -407,7 +311,8 @@ def run(given, build, scratch, folders, all_faults, seed):
                 verdicts[verdict] += 1
                 by_folder[folder][verdict] += 1
                 (escaped if verdict == "escaped" else listed if verdict == "listed" else []).append(fault)
-                print(f"{sum(verdicts.values()):4} {time.monotonic() - begin:5.1f} s {verdict:10} {fault.path}:{fault.line} {fault.kind}: {what}", flush=True)
+                spent = time.monotonic() - begin
+                print(f"{sum(verdicts.values()):4} {spent:5.1f} s {verdict:10} {fault.path}:{fault.line} {fault.kind}: {what}", flush=True)
                 if verdict == "escaped":
                     print(diff(fault), flush=True)
 

@@ -164,7 +164,7 @@ elif [ $mode = soak ]; then
     suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"
 else
     if $install; then # the tests with the real tritonclient and of the Python client skip where these cannot be had
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes' >/dev/null || true
+        timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow' >/dev/null || true
     fi
     suite tests run_ctest "$build" quick "$jobs"
     if [ $mode = full ]; then

@@ -9,6 +9,7 @@
 
 #include "assertion.h"
 #include "key_list.h"
+#include "mutex.h"
 
 #define LINE_BYTES_MAX 1024u
 #define PATH_BYTES_MAX 512u
@@ -186,7 +187,7 @@ static void take_over(struct identity *to, const struct identity *from)
 static enum pen_status apply(struct keyring *keyring, const struct parsed *parsed, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    pthread_mutex_lock(&keyring->lock);
+    mutex_take(&keyring->lock);
     for (uint32_t i = 0; i < keyring->count; i++)
         keyring->identities[i]->active = false;
     for (size_t i = 0; i < parsed->count; i++) {
@@ -202,7 +203,7 @@ static enum pen_status apply(struct keyring *keyring, const struct parsed *parse
             status = pen_error_set(reterr, PEN_ERR_NO_MEMORY,
                                    "no room for another key; restart the broker to forget those that are gone");
     }
-    pthread_mutex_unlock(&keyring->lock);
+    mutex_give(&keyring->lock);
     return status;
 }
 
@@ -240,7 +241,7 @@ enum pen_status keyring_new(const char *path, struct keyring **ret_keyring, stru
     struct keyring *keyring = calloc(1, sizeof *keyring);
     if (!keyring)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the keys");
-    pthread_mutex_init(&keyring->lock, NULL);
+    mutex_init(&keyring->lock);
     memcpy(keyring->path, path, strlen(path) + 1);
     look(keyring);
     enum pen_status status = load(keyring, reterr);
@@ -258,7 +259,7 @@ void keyring_free(struct keyring *keyring)
         return;
     for (uint32_t i = 0; i < keyring->count; i++)
         free(keyring->identities[i]);
-    pthread_mutex_destroy(&keyring->lock);
+    mutex_fini(&keyring->lock);
     free(keyring);
 }
 
@@ -291,10 +292,10 @@ struct identity *keyring_find(struct keyring *keyring, const char *user)
 
 bool keyring_knows(struct keyring *keyring, const uint8_t key[KEY_BYTES])
 {
-    pthread_mutex_lock(&keyring->lock);
+    mutex_take(&keyring->lock);
     const struct identity *identity = find_key(keyring, key);
     bool known = identity && identity->active;
-    pthread_mutex_unlock(&keyring->lock);
+    mutex_give(&keyring->lock);
     return known;
 }
 

@@ -153,7 +153,7 @@ static void tell_state(struct broker *broker, struct session *session, const str
                                 .age_us = broker->now_us - entry->accepted_us,
                                 .left_us = entry->expires_us > now_us ? entry->expires_us - now_us : 0};
     if (entry->state == ENTRY_DONE)
-        answer_ended(broker, session, env->job, entry->reply);
+        answer_ended(broker, session, env->job, entry->reply, progress);
     else
         answer_progress(broker, session, env->job, &progress);
 }

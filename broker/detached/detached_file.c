@@ -204,6 +204,7 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
         shared_message_release(shared);
         return PEN_OK;
     }
+    bool known = entry != NULL;
     enum pen_status result = tenant_intern(&broker->sessions, owner.tenant, &tenant, reterr);
     if (result == PEN_OK && !entry &&
         !(entry = entry_new(detached, record->id, tenant, record->expires_us, ENTRY_WAITING)))
@@ -219,7 +220,8 @@ static enum pen_status replay(struct broker *broker, const struct journal_record
     entry->owner = owner;
     entry->request = done ? NULL : shared;
     entry->reply = done ? shared : NULL;
-    entry->accepted_us = broker->now_us - (done ? 0 : age_of(broker, entry));
+    if (!done || !known) /* the age of a job whose acceptance is no longer in the file counts from our start */
+        entry->accepted_us = broker->now_us - (done ? 0 : age_of(broker, entry));
     weigh(detached, entry, JOURNAL_HEADER_BYTES + record->bytes);
     entry->status = status < PEN_STATUS_COUNT ? (enum pen_status)status : PEN_ERR_INTERNAL;
     entry_move(detached, entry, done ? ENTRY_DONE : ENTRY_WAITING, broker->now_us);

@@ -29,12 +29,12 @@ void answer_progress(struct broker *broker, struct session *session, struct job_
     shared_message_release(shared);
 }
 
-void answer_ended(struct broker *broker, struct session *session, struct job_id id, const struct shared_message *reply)
+void answer_ended(struct broker *broker, struct session *session, struct job_id id, const struct shared_message *reply,
+                  struct progress progress)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct progress progress = {.state = "done", .status = PEN_ERR_INTERNAL};
-    if (shared_message_open(reply, &env, &meta))
-        progress.status = (enum pen_status)env.status;
+    progress.state = "done";
+    progress.status = shared_message_open(reply, &env, &meta) ? (enum pen_status)env.status : PEN_ERR_INTERNAL;
     answer_progress(broker, session, id, &progress);
 }

@@ -16,7 +16,8 @@ struct progress {
 
 /* Sends a RESULT without outputs under the fetch's own id; ResultMeta.detached has this progress. */
 void answer_progress(struct broker *broker, struct session *session, struct job_id id, const struct progress *progress);
-/* The same for a job that has ended with this reply. */
-void answer_ended(struct broker *broker, struct session *session, struct job_id id, const struct shared_message *reply);
+/* The same for a job that has ended with this reply: state and status follow from it, the rest of the progress is sent as it is. */
+void answer_ended(struct broker *broker, struct session *session, struct job_id id, const struct shared_message *reply,
+                  struct progress progress);
 
 #endif

@@ -93,13 +93,12 @@ void shared_answer_fetch(struct broker *broker, struct note *note)
     watch->known |= note->answer == ANSWER_PENDING;
     if (client && watch->what == WATCH_REPLY && watch->known && (gone || note->answer == ANSWER_PENDING))
         return; /* it waits for its bell, or for Redis */
+    struct progress progress = {
+        .state = note->state, .attempts = note->attempts, .age_us = note->age_us, .left_us = note->ttl_us};
     if (client && note->answer == ANSWER_PENDING)
-        answer_progress(
-            broker, client, note->asker,
-            &(struct progress){
-                .state = note->state, .attempts = note->attempts, .age_us = note->age_us, .left_us = note->ttl_us});
+        answer_progress(broker, client, note->asker, &progress);
     else if (client && note->answer == ANSWER_OK && watch->what == WATCH_STATE)
-        answer_ended(broker, client, note->asker, note->shared);
+        answer_ended(broker, client, note->asker, note->shared, progress);
     else if (client && note->answer == ANSWER_OK)
         answer_stored(broker, client, note->asker, note->shared);
     else if (client && gone)

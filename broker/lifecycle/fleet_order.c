@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "audit.h"
 #include "broker_state.h"
 #include "control.pb-c.h"
@@ -75,6 +76,8 @@ static void note_failure(struct broker *broker, const struct fleet_order *order,
 
 static void fleet_order_end(struct broker *broker, struct fleet_order *order)
 {
+    PEN_ASSERT(order->number != 0 && order->count > 0 && order->open == 0,
+               "an order ends when all workers that got it have answered");
     struct session *session = session_find(&broker->sessions, order->client);
     struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
     Penstock__ControlReply reply = PENSTOCK__CONTROL_REPLY__INIT;
@@ -150,6 +153,7 @@ enum pen_status fleet_order_begin(struct broker *broker, struct session *session
         if (!worker->hello->takes_orders || worker->state != WORKER_READY ||
             !fleet_order_send(broker, worker, order->number, verb, argument))
             continue;
+        PEN_ASSERT(order->count < broker->fleet.count, "an order has room for each worker's answer");
         struct outcome *outcome = &order->outcomes[order->count++];
         outcome->worker = worker->uuid;
         snprintf(outcome->name, sizeof outcome->name, "%s", worker->hello->name);
@@ -171,6 +175,7 @@ static void settle(struct broker *broker, struct fleet_order *order, uint64_t wo
         struct outcome *outcome = &order->outcomes[i];
         if (outcome->answered || (worker && outcome->worker != worker))
             continue;
+        PEN_ASSERT(order->open > 0, "an answer that is missing is counted");
         outcome->answered = true;
         outcome->status = status;
         snprintf(outcome->text, sizeof outcome->text, "%.*s", (int)sizeof outcome->text - 1, text);
@@ -223,6 +228,7 @@ void fleet_order_warm(struct broker *broker, struct offer *offer)
     snprintf(argument, sizeof argument, "%.255s:%" PRIu64, offer->model->name, offer->model->version);
     log_event(LOG_INFO, "model_wanted", "model=%s version=%" PRIu64 " worker=%s load_us=%" PRIu64, offer->model->name,
               offer->model->version, worker->hello->name, offer->meta->load_us);
+    PEN_ASSERT(offer->cold && worker->state == WORKER_READY, "a worker that takes work is asked to load a cold model");
     offer->asked_us = broker->now_us ? broker->now_us : 1;
     worker->warming = offer;
     fleet_order_send(broker, worker, 0, "warm", argument); /* a worker that is gone is found by the probes */

@@ -95,6 +95,7 @@ static void row_write(struct job_trace *row, const struct job_trace *trace)
 
 void job_traces_ring_add(struct job_traces_ring *ring, const struct job_trace *trace)
 {
+    PEN_ASSERT(ring->room == 0 || ring->rows, "a ring of traces that has room has rows");
     if (ring->room)
         row_write(&ring->rows[ring->count++ % ring->room], trace);
 }
@@ -119,6 +120,7 @@ struct model_tally *metrics_model(struct metrics *metrics, const char *name, uin
     }
     if (metrics->models_count > METRICS_MODELS_MAX || strlen(name) >= METRICS_NAME_BYTES)
         return &metrics->models[0];
+    PEN_ASSERT(metrics->models_count >= 1, "the row `other` of models is there from the start");
     struct model_tally *model = &metrics->models[metrics->models_count++];
     *model = (struct model_tally){.version = version};
     strcpy(model->name, name);
@@ -129,6 +131,8 @@ struct series_tally *metrics_series(struct metrics *metrics, struct model_tally 
                                     enum precision precision)
 {
     char cut[sizeof metrics->series[0].backend];
+    PEN_ASSERT(model >= metrics->models && model < metrics->models + metrics->models_count,
+               "a series belongs to a row of models that is in use");
     snprintf(cut, sizeof cut, "%s", backend);
     if (model == &metrics->models[0])
         return &metrics->series[0];
@@ -154,6 +158,7 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
         snprintf(tenant->name, sizeof tenant->name, "%s", name);
     if (row >= metrics->tenants_count)
         metrics->tenants_count = row + 1;
+    PEN_ASSERT(metrics->tenants_count <= METRICS_TENANTS_MAX + 1, "tenants beyond the cap are counted as `other`");
     return tenant;
 }
 
@@ -162,6 +167,7 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason)
 {
     unsigned size = 0;
+    PEN_ASSERT(jobs > 0, "a batch that was sent has jobs");
     PEN_ASSERT(reason >= CLOSE_FIRST && reason <= CLOSE_LAST, "a batch that was sent closed for a reason");
     while (size + 1 < METRICS_BATCH_SIZES && (1u << size) < jobs)
         size++;
@@ -172,6 +178,8 @@ void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason 
 
 void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)
 {
+    PEN_ASSERT(jobs > 0 && series->measured + jobs <= series->batch_jobs,
+               "only jobs that were sent in a batch are measured, and once each");
     histogram_add(&series->error, expect_us > us ? expect_us - us : us - expect_us);
     series->busy_us += us;
     series->measured += jobs;
@@ -240,6 +248,12 @@ void metrics_end(struct metrics *metrics, struct model_tally *model, struct seri
                  const struct job_trace *trace, bool keep)
 {
     struct job_trace kept = *trace;
+    PEN_ASSERT(model >= metrics->models && model < metrics->models + metrics->models_count,
+               "an ended job is counted in a row of models that is in use");
+    PEN_ASSERT(!series || (series >= metrics->series && series < metrics->series + metrics->series_count),
+               "an ended job is counted in a series that is in use, or in none");
+    PEN_ASSERT(trace->status < PEN_STATUS_COUNT && (trace->how != FINISH_CACHED || trace->status == PEN_OK),
+               "a job ends with a known status, and an answer from memory is never an error");
     kept.model_row = (uint32_t)(model - metrics->models);
     kept.series_row = series ? (uint32_t)(series - metrics->series) : 0;
     count_end(model, trace);

@@ -5,13 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BYTES_MAX ((UINT64_C(1) << 37) - 1)
+
+static void set_bytes(struct shared_message *shared, uint64_t bytes)
+{
+    PEN_ASSERT(bytes <= BYTES_MAX, "no message has 128 GiB: far smaller ones were refused");
+    shared->bytes = bytes & BYTES_MAX;
+}
+
 struct shared_message *shared_message_new(size_t count)
 {
+    PEN_ASSERT(count <= 1 + FRAME_MAX_TENSORS, "a message has a header and the frames of its tensors");
     struct shared_message *shared = malloc(sizeof *shared + count * sizeof(zmq_msg_t));
     if (!shared)
         return NULL;
     shared->references = 1;
-    shared->count = (uint32_t)count;
+    shared->count = count & 127u;
     shared->bytes = 0;
     for (size_t i = 0; i < count; i++)
         zmq_msg_init(&shared->frames[i]);
@@ -21,6 +30,7 @@ struct shared_message *shared_message_new(size_t count)
 struct shared_message *shared_message_retain(struct shared_message *shared)
 {
     PEN_ASSERT(shared->references > 0, "a message that is shared is still there");
+    PEN_ASSERT(shared->references < (1u << 20) - 1, "fewer hold a message than there may be sessions");
     shared->references++;
     return shared;
 }
@@ -39,7 +49,7 @@ void shared_message_put(struct shared_message *shared, size_t index, zmq_msg_t *
 {
     PEN_ASSERT(index < shared->count, "only frames that the message has are written");
     zmq_msg_t *own = &shared->frames[index];
-    shared->bytes = shared->bytes - zmq_msg_size(own) + zmq_msg_size(frame);
+    set_bytes(shared, shared->bytes - zmq_msg_size(own) + zmq_msg_size(frame));
     zmq_msg_move(own, frame);
 }
 
@@ -52,7 +62,7 @@ uint8_t *shared_message_make(struct shared_message *shared, size_t index, size_t
             zmq_msg_init(own);
             return NULL;
         }
-        shared->bytes += bytes;
+        set_bytes(shared, shared->bytes + bytes);
         return zmq_msg_data(own);
     }
     if (zmq_msg_init_size(&frame, bytes) != 0)
@@ -128,7 +138,7 @@ static struct shared_message *share_from(const struct shared_message *shared, si
             shared_message_release(twin);
             return NULL;
         }
-        twin->bytes += zmq_msg_size(&twin->frames[i]);
+        set_bytes(twin, twin->bytes + zmq_msg_size(&twin->frames[i]));
     }
     return twin;
 }

@@ -20,10 +20,11 @@
 
 #define SHARED_MESSAGE_COPY_BYTES 8192u
 
+/* The three numbers share 8 bytes: every waiting job has a message. */
 struct shared_message {
-    uint32_t references;
-    uint32_t count;
-    size_t bytes;       /* of all frames */
+    uint64_t references : 20; /* at most one per session and a few more */
+    uint64_t count : 7;
+    uint64_t bytes : 37; /* of all frames */
     zmq_msg_t frames[]; /* read here; written by the functions below, which keep `bytes` */
 };
 

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "mutex.h"
+
 #define AGE_US     20000u
 #define TIMEOUT_US 1000000u /* longer than the loop's longest sleep */
 #define AGAIN_US   1000000u /* while the loop does not answer */
@@ -18,10 +20,10 @@ struct historian {
 
 static void note(struct historian *historian, const struct snapshot *snapshot)
 {
-    pthread_mutex_lock(&historian->lock);
+    mutex_take(&historian->lock);
     history_add(historian->history, snapshot);
     historian->now_us = snapshot->taken_us;
-    pthread_mutex_unlock(&historian->lock);
+    mutex_give(&historian->lock);
 }
 
 /* The time just after the end of the step, so that each step gets its point. */
@@ -67,10 +69,10 @@ struct historian *historian_new(struct post *post)
         return NULL;
     }
     historian->post = post;
-    pthread_mutex_init(&historian->lock, NULL);
+    mutex_init(&historian->lock);
     if (thread_start(historian))
         return historian;
-    pthread_mutex_destroy(&historian->lock);
+    mutex_fini(&historian->lock);
     history_free(historian->history);
     free(historian);
     return NULL;
@@ -81,7 +83,7 @@ void historian_free(struct historian *historian)
     if (!historian)
         return;
     pthread_join(historian->thread, NULL);
-    pthread_mutex_destroy(&historian->lock);
+    mutex_fini(&historian->lock);
     history_free(historian->history);
     free(historian);
 }
@@ -93,10 +95,10 @@ bool historian_tell(struct historian *historian, const char *name, uint64_t vers
     struct history_point *points = malloc(HISTORY_STEPS * sizeof *points);
     bool known = points && !name;
     if (points && historian) {
-        pthread_mutex_lock(&historian->lock);
+        mutex_take(&historian->lock);
         now_us = historian->now_us;
         known = history_points(historian->history, name, version, now_us, points, &count);
-        pthread_mutex_unlock(&historian->lock);
+        mutex_give(&historian->lock);
     }
     if (known)
         history_json(points, count, now_us, writer);

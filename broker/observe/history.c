@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
+
 _Static_assert(sizeof(struct history_point) == 64, "what history.h says a track takes");
 
 enum stage { STAGE_QUEUE, STAGE_TRANSFER, STAGE_COMPUTE, STAGE_TOTAL, STAGES };
@@ -67,6 +69,7 @@ static struct track *track_find(const struct history *history, const char *name,
 
 static void track_drop(struct history *history, uint32_t place)
 {
+    PEN_ASSERT(place < history->count, "a track that is dropped is in the list");
     free(history->models[place]);
     history->models[place] = history->models[--history->count];
     history->dropped = true;
@@ -105,6 +108,7 @@ static struct track *track_for(struct history *history, const struct model_row *
     snprintf(track->name, sizeof track->name, "%s", row->name);
     track->version = row->version;
     track->here = true;
+    PEN_ASSERT(history->count < HISTORY_MODELS_MAX, "there is room for one more track");
     history->models[history->count++] = track;
     *ret_began = history->dropped;
     return track;
@@ -139,6 +143,7 @@ static void count_model(const struct snapshot *snapshot, const struct model_row 
     track->running = row->running;
     if (row->tally == SNAPSHOT_NONE || row->tally == 0)
         return; /* no job yet, or beyond the cap of rows: counted as `other` */
+    PEN_ASSERT(row->tally < snapshot->tallies_count, "a model's counters are in the same snapshot");
     const struct model_tally *tally = &snapshot->tallies[row->tally];
     track->now.done = tally->computed + tally->coalesced + tally->cached;
     track->now.failed = metrics_sum(tally->failed);
@@ -180,6 +185,7 @@ static uint32_t mean_us(const struct track *track, enum stage stage)
 static void track_point(struct track *track, uint64_t at_us, uint64_t span_us)
 {
     const struct counted *now = &track->now, *before = &track->before;
+    PEN_ASSERT(at_us > track->last_us, "a track's points follow each other in time");
     struct histogram total = between(&now->stages[STAGE_TOTAL], &before->stages[STAGE_TOTAL]);
     bool any = histogram_count(&total) > 0;
     track->points[at_us / HISTORY_STEP_US % HISTORY_STEPS] =

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "assertion.h"
 #include "deadline.h"
+#include "mutex.h"
 
 #define REQUEST_US 10000000u
 #define ANSWER_US  60000000u /* long enough for the longest page over a slow line */
@@ -32,7 +34,7 @@ struct patience {
 static void look(struct patience *patience)
 {
     uint64_t now_us = clock_now_us();
-    pthread_mutex_lock(&patience->lock);
+    mutex_take(&patience->lock);
     for (unsigned i = 0; i < patience->count; i++) {
         struct wait *wait = &patience->waits[i];
         if (wait->fd >= 0 && wait->until_us != 0 && now_us >= wait->until_us) {
@@ -40,7 +42,7 @@ static void look(struct patience *patience)
             wait->until_us = 0;
         }
     }
-    pthread_mutex_unlock(&patience->lock);
+    mutex_give(&patience->lock);
 }
 
 static void *patience_main(void *context)
@@ -60,10 +62,10 @@ struct patience *patience_new(struct post *post, unsigned connections_max)
     patience->count = connections_max;
     for (unsigned i = 0; i < connections_max; i++)
         patience->waits[i].fd = -1;
-    pthread_mutex_init(&patience->lock, NULL);
+    mutex_init(&patience->lock);
     if (pthread_create(&patience->thread, NULL, patience_main, patience) == 0)
         return patience;
-    pthread_mutex_destroy(&patience->lock);
+    mutex_fini(&patience->lock);
     free(patience);
     return NULL;
 }
@@ -73,7 +75,7 @@ void patience_free(struct patience *patience)
     if (!patience)
         return;
     pthread_join(patience->thread, NULL);
-    pthread_mutex_destroy(&patience->lock);
+    mutex_fini(&patience->lock);
     free(patience);
 }
 
@@ -81,24 +83,25 @@ static void set(struct patience *patience, struct wait *wait, bool idle, uint64_
 {
     if (!wait)
         return; /* one more than the daemon said it takes */
-    pthread_mutex_lock(&patience->lock);
+    mutex_take(&patience->lock);
     wait->idle = idle;
     wait->until_us = us ? clock_now_us() + us : 0;
-    pthread_mutex_unlock(&patience->lock);
+    mutex_give(&patience->lock);
 }
 
 static struct wait *take(struct patience *patience, int fd, uint64_t address)
 {
     struct wait *taken = NULL;
-    pthread_mutex_lock(&patience->lock);
+    mutex_take(&patience->lock);
     patience->begun++;
     for (unsigned i = 0; i < patience->count && !taken; i++) {
         if (patience->waits[i].fd < 0) {
             taken = &patience->waits[i];
+            PEN_ASSERT(fd >= 0, "a connection that begins has a socket");
             *taken = (struct wait){.fd = fd, .address = address, .until_us = clock_now_us() + REQUEST_US};
         }
     }
-    pthread_mutex_unlock(&patience->lock);
+    mutex_give(&patience->lock);
     return taken;
 }
 
@@ -114,9 +117,10 @@ void patience_notify(void *context, struct MHD_Connection *connection, void **so
             take(patience, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
                  patience_address(address));
     } else if (wait) {
-        pthread_mutex_lock(&patience->lock);
+        mutex_take(&patience->lock);
+        PEN_ASSERT(wait->fd >= 0, "a connection ends once");
         wait->fd = -1;
-        pthread_mutex_unlock(&patience->lock);
+        mutex_give(&patience->lock);
         *socket_context = NULL;
     }
 }
@@ -136,20 +140,20 @@ uint64_t patience_address(const struct sockaddr *address)
 struct patience_count patience_count(struct patience *patience, uint64_t address)
 {
     struct patience_count count = {.held = 0};
-    pthread_mutex_lock(&patience->lock);
+    mutex_take(&patience->lock);
     count.begun = patience->begun;
     for (unsigned i = 0; i < patience->count; i++) {
         count.held += patience->waits[i].fd >= 0;
         count.same += patience->waits[i].fd >= 0 && patience->waits[i].address == address;
     }
-    pthread_mutex_unlock(&patience->lock);
+    mutex_give(&patience->lock);
     return count;
 }
 
 void patience_make_room(struct patience *patience)
 {
     struct wait *longest = NULL;
-    pthread_mutex_lock(&patience->lock);
+    mutex_take(&patience->lock);
     for (unsigned i = 0; i < patience->count; i++) {
         struct wait *wait = &patience->waits[i];
         if (wait->fd >= 0 && wait->idle && wait->until_us != 0 && (!longest || wait->until_us < longest->until_us))
@@ -159,7 +163,7 @@ void patience_make_room(struct patience *patience)
         shutdown(longest->fd, SHUT_RDWR);
         longest->until_us = 0;
     }
-    pthread_mutex_unlock(&patience->lock);
+    mutex_give(&patience->lock);
 }
 
 static struct wait *wait_of(struct MHD_Connection *connection)

@@ -7,6 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assertion.h"
+#include "mutex.h"
+
 struct post {
     uint64_t (*clock)(void);
     int wish_fd;
@@ -31,7 +34,7 @@ struct post *post_new(uint64_t (*clock)(void))
         return NULL;
     }
     atomic_store(&post->beat_us, clock());
-    pthread_mutex_init(&post->lock, NULL);
+    mutex_init(&post->lock);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&post->changed, &attributes);
@@ -42,6 +45,7 @@ struct post *post_new(uint64_t (*clock)(void))
 /* Call it with the lock held; returns a snapshot that the caller must free after unlocking. */
 static struct snapshot *drop(struct snapshot *snapshot)
 {
+    PEN_ASSERT(!snapshot || snapshot->users > 0, "a snapshot that somebody gives back has a user");
     return snapshot && --snapshot->users == 0 ? snapshot : NULL;
 }
 
@@ -52,7 +56,7 @@ void post_free(struct post *post)
     snapshot_free(drop(post->latest));
     snapshot_free(post->pending);
     pthread_cond_destroy(&post->changed);
-    pthread_mutex_destroy(&post->lock);
+    mutex_fini(&post->lock);
     close(post->wish_fd);
     free(post);
 }
@@ -94,7 +98,7 @@ enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us
     enum pen_status status = PEN_OK;
     uint64_t now_us = post->clock(), oldest_us = now_us > age_us ? now_us - age_us : 0;
     struct timespec until = after_us(timeout_us);
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     while (!post->closed && !fresh(post, oldest_us) && status == PEN_OK) {
         wish(post);
         if (pthread_cond_timedwait(&post->changed, &post->lock, &until) != 0)
@@ -104,49 +108,51 @@ enum pen_status post_get(struct post *post, uint64_t age_us, uint64_t timeout_us
         status = PEN_ERR_CANCELLED;
     } else if (fresh(post, oldest_us)) {
         status = PEN_OK;
+        PEN_ASSERT(post->latest->users > 0, "the post is a user of the latest snapshot");
         post->latest->users++;
         *ret_snapshot = post->latest;
     }
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     return status;
 }
 
 void post_release(struct post *post, struct snapshot *snapshot)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     struct snapshot *last = drop(snapshot);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     snapshot_free(last);
 }
 
 void post_withhold(struct post *post, const struct snapshot *snapshot)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     if (post->latest == snapshot) {
+        PEN_ASSERT(snapshot->users > 1, "who withholds a snapshot is a user of it, besides the post");
         post->latest->users--; /* never the last: the caller has one */
         post->latest = NULL;
     }
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
 }
 
 bool post_sleep(struct post *post, uint64_t us)
 {
     struct timespec until = after_us(us);
     int error = 0;
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     while (!post->closed && error == 0)
         error = pthread_cond_timedwait(&post->changed, &post->lock, &until);
     bool open = !post->closed;
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     return open;
 }
 
 void post_close(struct post *post)
 {
-    pthread_mutex_lock(&post->lock);
+    mutex_take(&post->lock);
     post->closed = true;
     pthread_cond_broadcast(&post->changed);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
 }
 
 uint64_t post_silence_us(const struct post *post)
@@ -173,10 +179,11 @@ void post_serve(struct post *post, const struct broker *broker)
     if (!post->pending || pthread_mutex_trylock(&post->lock) != 0)
         return; /* a reader holds the lock for a few pointers: next time */
     struct snapshot *former = drop(post->latest);
+    PEN_ASSERT(post->pending->users == 0, "a snapshot that was not handed over has no users");
     post->latest = post->pending;
     post->latest->users = 1;
     post->pending = NULL;
     pthread_cond_broadcast(&post->changed);
-    pthread_mutex_unlock(&post->lock);
+    mutex_give(&post->lock);
     snapshot_free(former);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "broker_state.h"
 
 /* ---- rows of what is there now ---- */
@@ -73,6 +74,7 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
 {
     for (size_t i = 0; i < worker->offers_count; i++) {
         const struct offer *offer = worker->offers[i];
+        PEN_ASSERT(offer->worker == worker, "an offer in a worker's list is that worker's");
         uint64_t expect_us = latency_expect_us(&offer->latency, 1), when_us;
         to[i] = (struct offer_row){.worker = row,
                                    .model = offer->model->row,
@@ -104,6 +106,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
     TAILQ_FOREACH(model, &broker->models.all, in_all)
     {
         uint32_t row = to->models_count++;
+        PEN_ASSERT(row < broker->models.count, "a snapshot has room for each model");
         fill_model(broker, model, row, &to->models[row]);
         to->queued += to->models[row].queued;
         to->running += to->models[row].running;
@@ -113,6 +116,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
     {
         uint32_t row = to->workers_count++;
         fill_worker(broker, worker, &to->workers[row]);
+        PEN_ASSERT(row < broker->fleet.count, "a snapshot has room for each worker");
         fill_offers(broker, worker, row, &to->offers[to->offers_count]);
         fill_failures(worker, row, to);
         to->offers_count += (uint32_t)worker->offers_count;
@@ -164,6 +168,8 @@ static void copy_metrics(const struct metrics *from, struct snapshot *to)
     memcpy(to->tallies, from->models, from->models_count * sizeof to->tallies[0]);
     memcpy(to->series, from->series, from->series_count * sizeof to->series[0]);
     memcpy(to->tenants, from->tenants, from->tenants_count * sizeof to->tenants[0]);
+    for (uint32_t i = 0; i < to->series_count; i++)
+        PEN_ASSERT(to->series[i].model_row < to->tallies_count, "a series' model is in the same snapshot");
     for (uint32_t i = 0; i < to->series_count; i++)
         to->series[i].model = &to->tallies[to->series[i].model_row];
     to->unix_offset_us = from->unix_offset_us;

@@ -14,6 +14,7 @@
 
 #include "address.h"
 #include "logline.h"
+#include "mutex.h"
 #include "trace_write.h"
 
 #define BATCH_MAX    64u
@@ -173,19 +174,19 @@ static void wait_for_some(struct otlp *otlp)
 static void *otlp_main(void *context)
 {
     struct otlp *otlp = context;
-    pthread_mutex_lock(&otlp->lock);
+    mutex_take(&otlp->lock);
     for (;;) {
         wait_for_some(otlp);
         uint32_t count = take_batch(otlp);
         bool ending = otlp->ending;
-        pthread_mutex_unlock(&otlp->lock);
+        mutex_give(&otlp->lock);
         if (count)
             send_batch(otlp, count);
-        pthread_mutex_lock(&otlp->lock);
+        mutex_take(&otlp->lock);
         if (ending)
             break; /* one last batch */
     }
-    pthread_mutex_unlock(&otlp->lock);
+    mutex_give(&otlp->lock);
     return NULL;
 }
 
@@ -207,7 +208,7 @@ enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_err
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for --trace-otlp");
     }
     otlp->to = to;
-    pthread_mutex_init(&otlp->lock, NULL);
+    mutex_init(&otlp->lock);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&otlp->changed, &attributes);
@@ -218,7 +219,7 @@ enum pen_status otlp_new(const char *url, struct otlp **ret_otlp, struct pen_err
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         pthread_cond_destroy(&otlp->changed);
-        pthread_mutex_destroy(&otlp->lock);
+        mutex_fini(&otlp->lock);
         free(otlp->queue);
         free(otlp);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no thread for --trace-otlp: %s", strerror(error));
@@ -231,10 +232,10 @@ void otlp_free(struct otlp *otlp)
 {
     if (!otlp)
         return;
-    pthread_mutex_lock(&otlp->lock);
+    mutex_take(&otlp->lock);
     otlp->ending = true;
     pthread_cond_signal(&otlp->changed);
-    pthread_mutex_unlock(&otlp->lock);
+    mutex_give(&otlp->lock);
     pthread_join(otlp->thread, NULL);
     while (otlp->count > 0) {
         uint32_t count = take_batch(otlp);
@@ -242,7 +243,7 @@ void otlp_free(struct otlp *otlp)
             record_fini(&otlp->batch[i]);
     }
     pthread_cond_destroy(&otlp->changed);
-    pthread_mutex_destroy(&otlp->lock);
+    mutex_fini(&otlp->lock);
     free(otlp->queue);
     free(otlp);
 }
@@ -252,7 +253,7 @@ void otlp_free(struct otlp *otlp)
 void otlp_push(struct otlp *otlp, const struct job_trace *trace, const struct model_tally *model,
                const struct series_tally *series, int64_t unix_offset_us)
 {
-    pthread_mutex_lock(&otlp->lock); /* the thread holds it for copies of 64 records at most */
+    mutex_take(&otlp->lock); /* the thread holds it for copies of 64 records at most */
     if (otlp->count == OTLP_QUEUE_MAX) {
         atomic_fetch_add(&otlp->dropped, 1);
     } else {
@@ -267,7 +268,7 @@ void otlp_push(struct otlp *otlp, const struct job_trace *trace, const struct mo
         if (otlp->count == 1 || otlp->count == BATCH_MAX)
             pthread_cond_signal(&otlp->changed);
     }
-    pthread_mutex_unlock(&otlp->lock);
+    mutex_give(&otlp->lock);
 }
 
 void otlp_report(struct otlp *otlp, struct otlp_report *ret_report)

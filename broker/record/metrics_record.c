@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "assertion.h"
 #include "explain.h"
 
 struct model_tally *record_model(struct broker *broker, struct model *model)
@@ -21,6 +22,7 @@ static struct tenant_tally *tenant_of(struct broker *broker, const struct sessio
 
 void record_admitted(struct broker *broker, const struct job *job)
 {
+    PEN_ASSERT(job->lane && job->request, "an admitted job has a lane and its request");
     record_model(broker, job->lane->model)->admitted++;
     tenant_of(broker, job->session)->bytes_in += shared_message_bytes(job->request);
 }
@@ -28,6 +30,8 @@ void record_admitted(struct broker *broker, const struct job *job)
 void record_dispatch(struct broker *broker, struct dispatch *dispatch)
 {
     struct offer *offer = dispatch->offer;
+    PEN_ASSERT(offer->worker == dispatch->worker, "a dispatch goes to the worker whose offer it takes");
+    PEN_ASSERT(!dispatch->series, "a dispatch is counted once");
     if (!offer->series)
         offer->series =
             metrics_series(broker->metrics, record_model(broker, offer->model), offer->meta->backend, offer->precision);
@@ -68,6 +72,7 @@ void record_clock(struct broker *broker)
 void record_heartbeat(const struct broker *broker, struct worker *worker, const Penstock__Heartbeat *beat)
 {
     uint64_t past_us = broker->now_us - worker->busy_at_us;
+    PEN_ASSERT(broker->now_us >= worker->busy_at_us, "the time of the last heartbeat is not in the future");
     worker->beat = (struct worker_beat){.rss_bytes = beat->rss_bytes,
                                         .oldest_running_us = beat->oldest_running_us,
                                         .cpu_us = beat->cpu_us,
@@ -84,8 +89,9 @@ void record_heartbeat(const struct broker *broker, struct worker *worker, const 
         double slots = worker->slots ? worker->slots : 1;
         double share = (double)(beat->compute_us - worker->busy_seen_us) / (double)past_us / slots;
         double weight = 1 - exp(-(double)past_us / 1e6 / METRICS_RATE_S);
-        worker->busy_share += ((share > 1 ? 1 : share) - worker->busy_share) * weight;
+        worker->busy_share += (fmin(share, 1) - worker->busy_share) * weight;
     }
+    PEN_ASSERT(worker->busy_share >= 0 && worker->busy_share <= 1, "a worker is busy for a part of its time");
     worker->busy_seen_us = beat->compute_us;
     worker->busy_at_us = broker->now_us;
 }
@@ -109,6 +115,7 @@ void record_origin(struct broker *broker, struct job *job, const Penstock__JobMe
 void record_lookup(struct broker *broker, struct job *job)
 {
     struct trace_note *note = jobs_note(&broker->jobs, job);
+    PEN_ASSERT(broker->now_us >= job->admitted_us, "a job is looked up after it was admitted");
     if (note)
         note->lookup_us = broker->now_us - job->admitted_us;
 }
@@ -200,6 +207,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
 {
     struct tenant_tally *tenant = tenant_of(broker, job->session);
     struct model *model = job->lane->model;
+    PEN_ASSERT(broker->now_us >= job->admitted_us, "a job ends after it was admitted");
     struct job_trace trace = {.id = job->id,
                               .how = status == PEN_ERR_CANCELLED ? FINISH_CANCELLED : ending->how,
                               .status = status < PEN_STATUS_COUNT ? status : PEN_ERR_INTERNAL,

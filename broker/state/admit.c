@@ -73,7 +73,6 @@ static enum pen_status read_demand(const struct admit_request *request, struct a
                                    struct pen_error *reterr)
 {
     const Penstock__JobMeta *meta = request->meta;
-    size_t used = 0;
     if (request->env->precision >= PRECISION_COUNT)
         return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown; expected 0 to %d (proto/wire/frame.h)",
                              request->env->precision, PRECISION_COUNT - 1);
@@ -81,18 +80,9 @@ static enum pen_status read_demand(const struct admit_request *request, struct a
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "no backend has a name as long as '%.40s...'", meta->backend);
     admission->demand.precision = (enum precision)request->env->precision;
     memcpy(admission->demand.backend, meta->backend, strlen(meta->backend) + 1);
-    for (size_t i = 0; i < meta->n_tags; i++) {
-        size_t length = strlen(meta->tags[i]);
-        if (used + length + 2 > sizeof admission->tags || strchr(meta->tags[i], '\n'))
-            return pen_error_set(reterr, PEN_ERR_INVALID, "the tags have more than %u bytes, or one has a line break",
-                                 ADMIT_TAGS_BYTES);
-        memcpy(admission->tags + used, meta->tags[i], length);
-        used += length;
-        admission->tags[used++] = '\n';
-    }
-    admission->tags[used] = '\0';
-    admission->demand.tags = used ? admission->tags : NULL;
-    return PEN_OK;
+    enum pen_status status = tags_of_job(meta, admission->tags, reterr);
+    admission->demand.tags = admission->tags[0] ? admission->tags : NULL;
+    return status;
 }
 
 static void list_offers(const struct model *model, form_set forms, char text[TEXT_BYTES])
@@ -168,7 +158,8 @@ static enum pen_status check_capable(const struct fleet *fleet, const struct mod
                              "no worker runs model '%s' in precision %s or better; it is served by: %s", model->name,
                              precision_name(demand->precision), text);
     return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                         "no worker that runs model '%s' carries all the tags that the job asks for", model->name);
+                         "no worker that runs model '%s' has all the tags and flags that the job asks for",
+                         model->name);
 }
 
 /* Only workers whose form takes the job may get it. */

@@ -15,9 +15,8 @@
 #include "model.h"
 #include "penstock/tensor.h"
 #include "session.h"
+#include "tags.h"
 #include "tensor_codec.h"
-
-#define ADMIT_TAGS_BYTES 1024u
 
 struct admit_request {
     struct labels *labels;     /* NULL = none */
@@ -34,7 +33,7 @@ struct admit_request {
 struct admission {
     struct model *model;
     struct demand demand; /* its `tags` points into tags[] */
-    char tags[ADMIT_TAGS_BYTES];
+    char tags[TAGS_BYTES];
     uint64_t shape;
     uint32_t rows;
     uint8_t priority;

@@ -2,6 +2,7 @@
 
 #include "assertion.h"
 #include "failure.h"
+#include "tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,22 +87,6 @@ struct worker *fleet_by_name(const struct fleet *fleet, const char *name)
             return worker;
     }
     return NULL;
-}
-
-static char *join_tags(char *const *tags, size_t count)
-{
-    size_t bytes = 1;
-    for (size_t i = 0; i < count; i++)
-        bytes += strlen(tags[i]) + 1;
-    char *text = malloc(bytes), *end = text;
-    if (!text)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        end = stpcpy(end, tags[i]);
-        *end++ = '\n';
-    }
-    *end = '\0';
-    return text;
 }
 
 static struct offer *offer_new(struct fleet *fleet, struct worker *worker, const Penstock__ModelOffer *meta,
@@ -268,7 +253,7 @@ static enum pen_status read_hello(struct worker *worker, const uint8_t *meta, si
     failures_take(worker, worker->hello->failures, worker->hello->n_failures, worker->hello->failures_count);
     worker->uuid = worker->hello->uuid;
     worker->slots = worker->hello->slots;
-    worker->tags = join_tags(worker->hello->tags, worker->hello->n_tags);
+    worker->tags = tags_of_worker(worker->hello);
     return worker->tags ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a worker");
 }
 

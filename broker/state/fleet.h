@@ -79,7 +79,7 @@ struct worker {
     unsigned update_turn;
     Penstock__WorkerHello *hello;
     uint32_t slots;
-    char *tags; /* each followed by '\n' */
+    char *tags; /* a list of tags and flags (tags.h) */
     struct offer **offers;
     size_t offers_count;
     Penstock__ModelFailure **failures; /* failure.h: [failures_listed], in the hello or the last update */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cache.h"
+#include "tags.h"
 
 bool match_precision(enum precision want, enum precision have)
 {
@@ -19,35 +20,12 @@ bool match_precision(enum precision want, enum precision have)
     }
 }
 
-/* One tag of a '\n'-terminated list in another such list. */
-static bool has_tag(const char *tags, const char *tag, size_t length)
-{
-    while (*tags) {
-        const char *end = strchr(tags, '\n');
-        size_t own = end ? (size_t)(end - tags) : strlen(tags);
-        if (own == length && memcmp(tags, tag, length) == 0)
-            return true;
-        tags += own + (end ? 1 : 0);
-    }
-    return false;
-}
-
-static bool has_tags(const char *tags, const char *wanted)
-{
-    while (*wanted) {
-        size_t length = strcspn(wanted, "\n");
-        if (!has_tag(tags, wanted, length))
-            return false;
-        wanted += length + (wanted[length] ? 1 : 0);
-    }
-    return true;
-}
-
 bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags)
 {
     if (demand->backend[0] && strcmp(demand->backend, backend) != 0)
         return false;
-    return match_precision(demand->precision, precision) && (!demand->tags || has_tags(tags ? tags : "", demand->tags));
+    return match_precision(demand->precision, precision) &&
+           (!demand->tags || tags_have(tags ? tags : "", demand->tags));
 }
 
 bool match_cached(const struct demand *demand, const struct cache_value *value)

@@ -20,7 +20,7 @@ struct demand {
     char backend[32];         /* empty = any */
     enum precision precision; /* the lowest precision that it accepts */
     uint64_t worker;          /* uuid of the only worker that may run it; 0 = any */
-    const char *tags;         /* each tag followed by '\n'; NULL or empty = none */
+    const char *tags;         /* a list (tags.h) of tags and flags; NULL or empty = none */
     uint32_t forms;           /* the model's forms that take the job: a form_set (form.h); 0 = any */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "frame.h"
 #include "model.h"
 #include "session.h"
 #include "words.h"
@@ -14,14 +15,6 @@ enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct
 {
     *queue = (struct queue){.active = active, .fair_queue = fair_queue, .limit_jobs = limit_jobs};
     return table_init(&queue->lanes);
-}
-
-static uint64_t text_hash(const char *text)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a: short texts, and the table's seed is mixed in afterwards */
-    for (; text && *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 1099511628211u;
-    return hash;
 }
 
 static bool same_demand(const struct demand *a, const struct demand *b)
@@ -54,7 +47,7 @@ static uint64_t lane_hash(const struct queue *queue, const struct demand *demand
 {
     return table_hash(&queue->lanes,
                       shape ^ (uint64_t)demand->precision << 56 ^ (uint64_t)demand->forms << 32 ^ demand->worker,
-                      text_hash(demand->backend) ^ text_hash(demand->tags) * 3);
+                      frame_name_hash(demand->backend) ^ frame_name_hash(demand->tags) * 3);
 }
 
 static struct lane *lane_find(const struct queue *queue, const struct demand *demand, uint64_t shape, uint64_t hash)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "breaker.h"
 #include "cache_stored.h"
 #include "logline.h"
@@ -180,8 +181,10 @@ bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *r
         } else if (mail->kind == REDIS_MAIL_STATE) {
             on_state(redis, mail);
         } else if (mail->kind == REDIS_MAIL_STORED) {
+            PEN_ASSERT(redis->stores > 0 && redis->store_bytes >= mail->bytes, "what is stored was on its way");
             redis->stores--;
             redis->store_bytes -= mail->bytes;
+            PEN_ASSERT(redis->stores > 0 || redis->store_bytes == 0, "nothing on its way has no bytes");
         }
         redis_mail_free(mail);
     }

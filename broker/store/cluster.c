@@ -12,9 +12,11 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "cluster_order.h"
 #include "deadline.h"
 #include "logline.h"
+#include "mutex.h"
 #include "redis_open.h"
 
 #define BEAT_US    1000000u
@@ -94,13 +96,14 @@ static void list_free(struct order_list *list)
 /* False: there are too many under way. */
 static bool orders_add(struct cluster *cluster, struct order *order)
 {
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     bool room = cluster->orders_count < ORDERS_MAX;
     if (room) {
         TAILQ_INSERT_TAIL(&cluster->orders, order, in_list);
         cluster->orders_count++;
+        PEN_ASSERT(cluster->orders_count <= ORDERS_MAX, "orders under way have a cap");
     }
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     return room;
 }
 
@@ -133,6 +136,7 @@ static void restore(struct cluster *cluster)
 
 static void add(struct cluster *cluster, const char *text)
 {
+    PEN_ASSERT((unsigned)cluster->words_count < WORDS_MAX, "a command has room for all orders under way");
     cluster->words[cluster->words_count] = text;
     cluster->words_bytes[cluster->words_count++] = strlen(text);
 }
@@ -148,9 +152,9 @@ static void compose(struct cluster *cluster, const char *alive_ms)
     add(cluster, cluster->me);
     add(cluster, alive_ms);
     add(cluster, cluster->turn);
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     TAILQ_CONCAT(&cluster->sending, &cluster->orders, in_list);
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     TAILQ_FOREACH(order, &cluster->sending, in_list)
     {
         add(cluster, order->field);
@@ -176,10 +180,10 @@ static void hear(struct cluster *cluster, const char *turn, const redisReply *la
     snprintf(cluster->turn, sizeof cluster->turn, "%s", turn);
     free(cluster->known);
     cluster->known = known;
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     free(cluster->heard);
     cluster->heard = heard;
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     atomic_store(&cluster->news, true);
 }
 
@@ -220,12 +224,12 @@ static bool same_epoch(const char *a, const char *b)
 static void read_reply(struct cluster *cluster, const redisReply *reply, bool goodbye)
 {
     const char *turn = reply->element[1]->str;
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     cluster->orders_count = 0;
     struct order *order;
     TAILQ_FOREACH(order, &cluster->orders, in_list)
     cluster->orders_count++;
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     if (!goodbye)
         count_brokers(cluster, reply->element[0]->integer);
     if (!goodbye && reply->elements == 3) {
@@ -258,6 +262,7 @@ static void beat(struct cluster *cluster, uint64_t alive_us)
 static void come_up(struct cluster *cluster)
 {
     char reason[160];
+    PEN_ASSERT(!cluster->redis, "one connection at a time");
     cluster->redis = redis_open(&cluster->place, ANSWER_US, reason, sizeof reason);
     if (!cluster->redis) {
         go_down(cluster, reason);
@@ -273,10 +278,11 @@ static void come_up(struct cluster *cluster)
 
 static bool orders_wait(struct cluster *cluster, bool *ret_stop)
 {
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     bool wait = cluster->orders_count > 0;
+    PEN_ASSERT(wait || TAILQ_EMPTY(&cluster->orders), "an order that waits is counted");
     *ret_stop = cluster->stop;
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     return wait;
 }
 
@@ -321,7 +327,7 @@ enum pen_status cluster_new(const struct redis_place *place, const char *namespa
     snprintf(cluster->me, sizeof cluster->me, "%016" PRIx64, broker_uuid);
     TAILQ_INIT(&cluster->orders);
     TAILQ_INIT(&cluster->sending);
-    pthread_mutex_init(&cluster->lock, NULL);
+    mutex_init(&cluster->lock);
     atomic_init(&cluster->brokers, 1);
     atomic_init(&cluster->mismatched, 0);
     cluster->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -334,7 +340,7 @@ enum pen_status cluster_new(const struct redis_place *place, const char *namespa
         reterr, PEN_ERR_IO, "cannot start the thread of what brokers share in Redis: %s", strerror(error));
     if (cluster->event >= 0)
         close(cluster->event);
-    pthread_mutex_destroy(&cluster->lock);
+    mutex_fini(&cluster->lock);
     free(cluster);
     return status;
 }
@@ -350,9 +356,9 @@ void cluster_free(struct cluster *cluster)
 {
     if (!cluster)
         return;
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     cluster->stop = true;
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     wake(cluster);
     pthread_join(cluster->thread, NULL);
     list_free(&cluster->orders);
@@ -360,7 +366,7 @@ void cluster_free(struct cluster *cluster)
     free(cluster->heard);
     free(cluster->known);
     close(cluster->event);
-    pthread_mutex_destroy(&cluster->lock);
+    mutex_fini(&cluster->lock);
     free(cluster);
 }
 
@@ -392,13 +398,13 @@ bool cluster_hear(struct cluster *cluster, char **ret_orders)
 {
     if (!cluster || !atomic_load(&cluster->news))
         return false;
-    pthread_mutex_lock(&cluster->lock);
+    mutex_take(&cluster->lock);
     bool ready = cluster->orders_count == 0 && cluster->heard;
     if (ready) {
         *ret_orders = cluster->heard;
         cluster->heard = NULL;
         atomic_store(&cluster->news, false);
     }
-    pthread_mutex_unlock(&cluster->lock);
+    mutex_give(&cluster->lock);
     return ready;
 }

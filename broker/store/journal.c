@@ -9,8 +9,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "journal_compact.h"
 #include "logline.h"
+#include "mutex.h"
 
 struct batch {
     struct batch *next;
@@ -50,7 +52,7 @@ enum pen_status journal_open_file(struct journal_file *file, uint64_t size, uint
     journal->bytes_max = bytes_max;
     journal->done_tail = &journal->done;
     journal->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&journal->lock, NULL);
+    mutex_init(&journal->lock);
     pthread_cond_init(&journal->more, NULL);
     *ret_journal = journal;
     return PEN_OK;
@@ -59,17 +61,17 @@ enum pen_status journal_open_file(struct journal_file *file, uint64_t size, uint
 static void *journal_main(void *arg)
 {
     struct journal *journal = arg;
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     while (!journal->stop || journal->queued > 0) {
         if (journal->queued == 0 && !journal->compact) {
             pthread_cond_wait(&journal->more, &journal->lock);
             continue;
         }
-        pthread_mutex_unlock(&journal->lock);
+        mutex_give(&journal->lock);
         journal_work(journal);
-        pthread_mutex_lock(&journal->lock);
+        mutex_take(&journal->lock);
     }
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return NULL;
 }
 
@@ -103,10 +105,10 @@ void journal_free(struct journal *journal)
     if (!journal)
         return;
     if (journal->threaded) {
-        pthread_mutex_lock(&journal->lock);
+        mutex_take(&journal->lock);
         journal->stop = true;
         pthread_cond_signal(&journal->more);
-        pthread_mutex_unlock(&journal->lock);
+        mutex_give(&journal->lock);
         pthread_join(journal->thread, NULL);
     }
     compaction_free(journal->compaction);
@@ -118,7 +120,7 @@ void journal_free(struct journal *journal)
         free(batch);
     }
     close(journal->event);
-    pthread_mutex_destroy(&journal->lock);
+    mutex_fini(&journal->lock);
     pthread_cond_destroy(&journal->more);
     free(journal->queue);
     free(journal);
@@ -149,7 +151,7 @@ enum pen_status journal_append(struct journal *journal, const struct journal_rec
     if (!journal_header(header, record))
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a record of the journal");
     enum pen_status status = PEN_OK;
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     if (size > journal->bytes_max)
         status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
                                "it takes %zu bytes of the journal, which may have %" PRIu64 " in all (--journal-bytes)",
@@ -165,10 +167,11 @@ enum pen_status journal_append(struct journal *journal, const struct journal_rec
         if (record->bytes)
             memcpy(journal->queue + journal->queued + sizeof header, record->payload, record->bytes);
         journal->queued += size;
+        PEN_ASSERT(journal->queued <= journal->room, "the journal's queue has room for its records");
         *ret_ticket = ++journal->ticket;
         pthread_cond_signal(&journal->more);
     }
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return status;
 }
 
@@ -197,20 +200,22 @@ static void note_error(struct journal *journal, int error)
 static struct batch *take_batch(struct journal *journal, uint8_t **ret_bytes, size_t *ret_size)
 {
     struct batch *batch = malloc(sizeof *batch);
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     *ret_bytes = journal->queue;
     *ret_size = journal->queued;
     if (journal->queued == 0 || !batch) {
-        pthread_mutex_unlock(&journal->lock);
+        mutex_give(&journal->lock);
         free(batch);
         return NULL;
     }
+    PEN_ASSERT(journal->taken < journal->ticket, "records that wait have tickets that no batch has");
+    PEN_ASSERT(journal->writing == 0, "one batch is written at a time");
     *batch = (struct batch){.first = journal->taken + 1, .last = journal->ticket};
     journal->taken = journal->ticket;
     journal->queue = NULL;
     journal->writing = journal->queued;
     journal->queued = journal->room = 0;
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return batch;
 }
 
@@ -224,14 +229,15 @@ static bool write_queue(struct journal *journal)
         return false;
     int error = write_batch(journal, bytes, size);
     free(bytes);
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     note_error(journal, error);
+    PEN_ASSERT(journal->writing == size, "the batch that was written is the one that was taken");
     batch->ok = error == 0;
     journal->size += batch->ok ? size : 0;
     journal->writing = 0;
     *journal->done_tail = batch;
     journal->done_tail = &batch->next;
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     if (write(journal->event, &one, sizeof one) < 0)
         return true; /* it is readable already */
     return true;
@@ -241,20 +247,20 @@ static bool write_queue(struct journal *journal)
 
 void journal_compact(struct journal *journal, uint64_t now_us)
 {
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     if (!journal->compact) {
         journal->compact = true;
         journal->compact_us = now_us;
         pthread_cond_signal(&journal->more);
     }
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
 }
 
 bool journal_compacting(struct journal *journal)
 {
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     bool compacting = journal->compact;
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return compacting;
 }
 
@@ -275,10 +281,12 @@ static bool compact_some(struct journal *journal)
               error ? strerror(error) : "none");
     compaction_free(journal->compaction);
     journal->compaction = NULL;
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
+    PEN_ASSERT(journal->compact && journal->writing == 0, "a compaction that was wanted ends, between two batches");
+    PEN_ASSERT(size <= journal->size, "a compaction never makes the file larger");
     journal->size = size;
     journal->compact = false;
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return true;
 }
 
@@ -294,16 +302,17 @@ bool journal_poll(struct journal *journal, uint64_t *ret_first, uint64_t *ret_la
     uint64_t count;
     if (read(journal->event, &count, sizeof count) < 0 && errno != EAGAIN)
         return false;
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     struct batch *batch = journal->done;
     if (batch) {
         journal->done = batch->next;
         if (!journal->done)
             journal->done_tail = &journal->done;
     }
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     if (!batch)
         return false;
+    PEN_ASSERT(batch->first <= batch->last, "a batch has at least one record");
     *ret_first = batch->first;
     *ret_last = batch->last;
     *ret_ok = batch->ok;
@@ -318,8 +327,8 @@ int journal_descriptor(const struct journal *journal)
 
 uint64_t journal_bytes(struct journal *journal)
 {
-    pthread_mutex_lock(&journal->lock);
+    mutex_take(&journal->lock);
     uint64_t size = journal->size;
-    pthread_mutex_unlock(&journal->lock);
+    mutex_give(&journal->lock);
     return size;
 }

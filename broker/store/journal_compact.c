@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "assertion.h"
 #include "table.h"
 
 #define STEP_RECORDS 1024u
@@ -160,6 +161,8 @@ static int copy_some(struct compaction *compaction)
 
 static int copy_tail(struct compaction *compaction, uint64_t size)
 {
+    PEN_ASSERT(compaction->copied >= compaction->from && compaction->copied < size,
+               "what was appended during the compaction is copied last");
     uint64_t left = size - compaction->copied;
     size_t some = left < STEP_BYTES ? (size_t)left : STEP_BYTES;
     int error = copy(compaction, compaction->copied, some, false);
@@ -169,6 +172,7 @@ static int copy_tail(struct compaction *compaction, uint64_t size)
 
 static int take_place(struct compaction *compaction)
 {
+    PEN_ASSERT(compaction->size <= compaction->copied, "the new file has no more than was read of the old one");
     int error = compaction->fresh->sync(compaction->fresh);
     if (error == 0)
         error = compaction->file->replace(compaction->file, compaction->fresh);

@@ -22,7 +22,7 @@ enum note_kind {
     NOTE_ACCEPT, /* id, owner, model, message (the request), ttl_us, quota_bytes */
     NOTE_DONE,   /* id, message (the reply) */
     NOTE_BACK,   /* id: the job is given back, so another broker may take it */
-    NOTE_FETCH,  /* id, asker, owner.tenant; OK: message (the reply); PENDING: state, attempts, age_us, ttl_us */
+    NOTE_FETCH,  /* id, asker, owner.tenant; OK: message (the reply); PENDING: state; both: attempts, age_us, ttl_us */
     NOTE_CANCEL, /* id, asker, serial, owner, admin, message (the reply that it gets) */
     NOTE_RENEW,  /* list: the ids that are held */
     NOTE_WANT,   /* room; list: names of the models that can be run, NULL = as before */

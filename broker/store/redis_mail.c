@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "digest.h"
 #include "frame.h"
 
@@ -83,6 +84,7 @@ uint8_t *value_encode(const struct shared_message *shared, size_t *ret_bytes)
         at += zmq_msg_size(frame);
     }
     struct digest digest = digest_of(bytes, (size_t)(at - bytes));
+    PEN_ASSERT((size_t)(at - bytes) + DIGEST_SIZE == size, "a message for Redis is as long as its parts");
     memcpy(at, digest.bytes, DIGEST_SIZE);
     *ret_bytes = (size_t)(at - bytes) + DIGEST_SIZE;
     return bytes;

@@ -6,6 +6,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "assertion.h"
 #include "deadline.h"
 #include "redis_mail.h"
 #include "redis_open.h"
@@ -44,6 +45,7 @@ static void go_down(struct cache_talk *talk, const char *text)
 static void come_up(struct cache_talk *talk)
 {
     char reason[REDIS_TEXT_BYTES];
+    PEN_ASSERT(!talk->redis, "one connection at a time");
     talk->redis = redis_open(&talk->thread->place, talk->thread->timeout_us, reason, sizeof reason);
     talk->retry_us = clock_now_us() + RETRY_US;
     report(talk, talk->redis != NULL, talk->redis ? "" : reason);
@@ -84,11 +86,13 @@ static void answer(struct cache_talk *talk, struct redis_mail *mail, const redis
         return;
     }
     if (mail->kind == REDIS_MAIL_PUT) {
+        PEN_ASSERT(mail->shared, "a letter that stores a message has it");
         mail->kind = REDIS_MAIL_STORED;
         mail->bytes = shared_message_bytes(mail->shared);
         shared_message_release(mail->shared);
         mail->shared = NULL;
     } else {
+        PEN_ASSERT(mail->kind == REDIS_MAIL_GET && !mail->shared, "only questions get an answer");
         mail->kind = REDIS_MAIL_ANSWER;
         mail->failed = !reply;
         if (reply && reply->type == REDIS_REPLY_STRING)

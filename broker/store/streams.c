@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "assertion.h"
+#include "mutex.h"
 #include "streams_thread.h"
 
 /* ---- boxes ---- */
@@ -16,7 +18,7 @@ enum pen_status box_init(struct box *box)
     box->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (box->event < 0)
         return PEN_ERR_IO;
-    pthread_mutex_init(&box->lock, NULL);
+    mutex_init(&box->lock);
     return PEN_OK;
 }
 
@@ -26,15 +28,15 @@ void box_fini(struct box *box)
     while ((note = box_take(box)) != NULL)
         note_free(note);
     close(box->event);
-    pthread_mutex_destroy(&box->lock);
+    mutex_fini(&box->lock);
 }
 
 void box_put(struct box *box, struct note *note)
 {
     uint64_t one = 1;
-    pthread_mutex_lock(&box->lock);
+    mutex_take(&box->lock);
     TAILQ_INSERT_TAIL(&box->notes, note, in_box);
-    pthread_mutex_unlock(&box->lock);
+    mutex_give(&box->lock);
     if (write(box->event, &one, sizeof one) < 0)
         return; /* it is readable already */
 }
@@ -43,14 +45,15 @@ void box_put(struct box *box, struct note *note)
 struct note *box_take(struct box *box)
 {
     uint64_t count;
-    pthread_mutex_lock(&box->lock);
+    mutex_take(&box->lock);
     struct note *note = TAILQ_FIRST(&box->notes);
+    PEN_ASSERT(box->event >= 0, "a box is used between its beginning and its end");
     if (note)
         TAILQ_REMOVE(&box->notes, note, in_box);
     bool empty = TAILQ_EMPTY(&box->notes);
     if (empty && read(box->event, &count, sizeof count) < 0 && errno != EAGAIN)
         empty = false; /* costs one look that was not needed */
-    pthread_mutex_unlock(&box->lock);
+    mutex_give(&box->lock);
     return note;
 }
 

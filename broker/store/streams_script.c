@@ -125,8 +125,8 @@ const char *const script_texts[SCRIPT_COUNT] = {
     [SCRIPT_FETCH] =
         "local f = redis.call('HMGET', job(ARGV[1]), 'state', 'tenant', 'reply', 'attempts', 'since', 'expires')\n"
         "if not f[1] or f[2] ~= ARGV[2] or tonumber(f[6]) <= now then return {'none'} end\n"
-        "if f[1] == 'done' then return {'done', f[3]} end\n"
-        "return {'pending', f[1], tonumber(f[4]), now - tonumber(f[5]), tonumber(f[6]) - now}\n",
+        "local done = f[1] == 'done'\n"
+        "return {done and 'done' or 'pending', done and f[3] or f[1], tonumber(f[4]), now - tonumber(f[5]), tonumber(f[6]) - now}\n",
     [SCRIPT_CANCEL] =
         "local f = redis.call('HMGET', job(ARGV[1]), 'state', 'label')\n"
         "if not f[1] then return 'none' end\n"

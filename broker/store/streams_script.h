@@ -20,7 +20,7 @@ enum stream_script {
     SCRIPT_RENEW,  /* me, ids... -> [ids that are not mine any more...] */
     SCRIPT_DONE,   /* me, id, reply -> ok known none */
     SCRIPT_BACK,   /* me, id -> ok none */
-    SCRIPT_FETCH,  /* id, tenant -> [done, reply] [pending, state, attempts, age_ms, left_ms] [none] */
+    SCRIPT_FETCH,  /* id, tenant -> [done, reply, attempts, age_ms, left_ms] [pending, state, ...] [none] */
     SCRIPT_CANCEL, /* id, tenant, key, lock, admin (0, 1), reply -> ok none ended denied */
     SCRIPT_COUNT
 };

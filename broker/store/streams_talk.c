@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "redis_mail.h"
 #include "redis_open.h"
 #include "words.h"
@@ -38,6 +39,7 @@ static void words_fini(struct words *words)
 
 static void add_bytes(struct words *words, const void *text, size_t bytes)
 {
+    PEN_ASSERT(words->count < words->room, "a command has room for its words");
     words->text[words->count] = text;
     words->bytes[words->count++] = bytes;
 }
@@ -49,6 +51,8 @@ static void add(struct words *words, const char *text)
 
 static void add_number(struct words *words, uint64_t number)
 {
+    PEN_ASSERT(words->numbers_count < sizeof words->numbers / sizeof words->numbers[0],
+               "a command has room for its numbers");
     char *text = words->numbers[words->numbers_count++];
     snprintf(text, sizeof words->numbers[0], "%" PRIu64, number);
     add(words, text);
@@ -191,7 +195,14 @@ static void read_word(struct note *note, const char *word)
 
 static void read_fetched(struct note *note, redisReply *const *item, size_t count)
 {
-    if (count == 2 && item[1]->type == REDIS_REPLY_STRING) {
+    if (count != 5 || item[0]->type != REDIS_REPLY_STRING) {
+        note->answer = ANSWER_NONE;
+        return;
+    }
+    note->attempts = (uint32_t)item[2]->integer;
+    note->age_us = (uint64_t)item[3]->integer * 1000u;
+    note->ttl_us = (uint64_t)item[4]->integer * 1000u;
+    if (strcmp(item[0]->str, "done") == 0 && item[1]->type == REDIS_REPLY_STRING) {
         note->shared = value_decode((const uint8_t *)item[1]->str, item[1]->len);
         /* A request or reply contains the id of its job: one with another job's id is ignored. */
         bool own = note->shared && shared_message_is_of(note->shared, note->id);
@@ -203,14 +214,9 @@ static void read_fetched(struct note *note, redisReply *const *item, size_t coun
                                 : "the job's result in Redis is broken; submit it again");
         shared_message_release(note->shared);
         note->shared = NULL;
-    } else if (count == 5) {
+    } else {
         note->answer = ANSWER_PENDING;
         snprintf(note->state, sizeof note->state, "%.15s", item[1]->str ? item[1]->str : "");
-        note->attempts = (uint32_t)item[2]->integer;
-        note->age_us = (uint64_t)item[3]->integer * 1000u;
-        note->ttl_us = (uint64_t)item[4]->integer * 1000u;
-    } else {
-        note->answer = ANSWER_NONE;
     }
 }
 
@@ -263,6 +269,7 @@ static redisReply *next_reply(struct talk *talk)
 bool talk_answer(struct talk *talk, struct note *note)
 {
     redisReply *reply = next_reply(talk);
+    PEN_ASSERT(note->kind <= NOTE_RENEW, "Redis answers questions, and nothing else");
     if (!reply)
         return false;
     shared_message_release(note->shared);

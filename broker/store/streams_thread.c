@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assertion.h"
 #include "deadline.h"
 #include "streams_talk.h"
 
@@ -37,6 +38,7 @@ static void report(struct work *work, bool up, const char *text)
 
 static void go_down(struct work *work)
 {
+    PEN_ASSERT(work->talk.redis || work->talk.bell, "only a connection that stands goes down");
     talk_close(&work->talk);
     report(work, false, work->talk.reason);
     work->retry_us = clock_now_us() + RETRY_US;
@@ -47,6 +49,7 @@ static void come_up(struct work *work)
 {
     char text[NOTE_TEXT_BYTES];
     uint64_t now_us = clock_now_us();
+    PEN_ASSERT(!work->talk.redis && !work->talk.bell, "one connection at a time");
     work->retry_us = now_us + RETRY_US;
     if (!talk_open(&work->talk)) {
         report(work, false, work->talk.reason);
@@ -86,6 +89,7 @@ static void collect(struct work *work)
             note_free(note);
         } else {
             note->answer = ANSWER_DOWN;
+            PEN_ASSERT(note->kind <= NOTE_RENEW, "only questions are asked");
             bytes += note->shared ? shared_message_bytes(note->shared) : 0;
             work->notes[work->count++] = note;
         }
@@ -123,6 +127,7 @@ static void take(struct work *work, uint64_t now_us)
 {
     uint32_t taken, count = work->room < TAKE_MAX ? work->room : TAKE_MAX;
     bool claim = now_us >= work->claim_us;
+    PEN_ASSERT(count > 0 && work->models, "a broker takes jobs when it has room and workers");
     work->look = false;
     work->look_us = now_us + LOOK_US;
     if (claim)

@@ -1,4 +1,5 @@
 /* handle.c - what a handle can do: wait, poll, cancel, free; and the descriptor and the turn of those who live by callbacks. */
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include "assertion.h"
@@ -81,20 +82,52 @@ void pen_job_free(pen_job *job)
     job_release(job);
 }
 
+/* With the lock. */
+static int finished_fd(pen_client *c)
+{
+    if (c->finished_fd < 0) {
+        c->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (c->finished_any) {
+            finish_ring(c);
+        }
+    }
+    return c->finished_fd;
+}
+
 int pen_client_fd(pen_client *c)
 {
     pthread_mutex_lock(&c->lock);
-    if (c->finished_fd < 0) {
-        c->finished_fd = eventfd(c->finished_any ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
-    }
-    if (c->finished_fd >= 0 && !c->keeper_drives) {
+    int fd = finished_fd(c);
+    if (fd >= 0 && !c->keeper_drives) {
         c->keeper_drives = true;
         c->keeper_until_us = 0;
         pthread_cond_signal(&c->keeper_cond);
     }
-    int fd = c->finished_fd;
     pthread_mutex_unlock(&c->lock);
     return fd;
+}
+
+int pen_client_loop_fd(pen_client *c)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    pthread_mutex_lock(&c->lock);
+    int finished = finished_fd(c), fd = finished >= 0 ? link_watch(&c->link) : -1;
+    if (fd >= 0 && !c->loop_drives) {
+        epoll_ctl(fd, EPOLL_CTL_ADD, finished, &event);
+        finish_ring(c); /* what came before is looked at */
+        c->loop_drives = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return fd;
+}
+
+/* Messages that are there now; the descriptor may have rung for them alone. */
+static void look(pen_client *c)
+{
+    finish_hush(c);
+    c->dispatching = true;
+    drive_once(c);
+    c->dispatching = false;
 }
 
 int pen_client_dispatch(pen_client *c, int64_t timeout_us)
@@ -103,7 +136,7 @@ int pen_client_dispatch(pen_client *c, int64_t timeout_us)
     int called = 0;
     pthread_mutex_lock(&c->lock);
     if (!c->finished_any && timeout_us == 0) {
-        drive_once(c);
+        look(c);
     } else {
         drive_until(c, &c->finished_any, limit);
     }
@@ -121,6 +154,9 @@ int pen_client_dispatch(pen_client *c, int64_t timeout_us)
         }
         job_release(job);
         pthread_mutex_lock(&c->lock);
+    }
+    if (c->finished_any) {
+        finish_ring(c);
     }
     pthread_mutex_unlock(&c->lock);
     return called;

@@ -126,7 +126,8 @@ static int print_state(const struct common *common, const char *job, const struc
         return command_print(json);
     }
     if (done) {
-        printf("%s  done: %s\n", job, pen_status_name(info->detached_status));
+        printf("%s  done: %s, %.0f s left\n", job, pen_status_name(info->detached_status),
+               (double)info->detached_left_us / 1e6);
     } else {
         printf("%s  %s for %.1f s, begun %" PRIu32 " %s, %.0f s left\n", job, info->detached_state,
                (double)info->detached_age_us / 1e6, info->detached_attempts,

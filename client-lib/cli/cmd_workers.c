@@ -1,6 +1,7 @@
 /* cmd_workers.c - `penstock workers`. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "failed.h"
@@ -8,9 +9,17 @@
 
 struct options {
     struct common common;
+    bool flags;
 };
 
-static const struct setting settings[] = {COMMON_SETTINGS(struct options), {.name = NULL}};
+static const struct setting settings[] = {
+    COMMON_SETTINGS(struct options),
+    {.name = "flags",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct options, flags),
+     .def = "false",
+     .help = "show the flags of each, which jobs may demand with --require; JSON always has them"},
+    {.name = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock workers",
@@ -74,7 +83,15 @@ static cJSON *worker_json(const struct pen_worker *w)
     return json;
 }
 
-static void worker_text(const struct pen_worker *w)
+static void flags_text(const struct pen_worker *w)
+{
+    for (size_t i = 0; i < w->flags_count; i++) {
+        int name = (int)strcspn(w->flags[i], "=");
+        printf("  %-28.*s %s\n", name, w->flags[i], w->flags[i][name] ? w->flags[i] + name + 1 : "");
+    }
+}
+
+static void worker_text(const struct pen_worker *w, bool flags)
 {
     char rss[AMOUNT_BYTES], age[AMOUNT_BYTES];
     printf("%s  %s on %s, %u %s of %u %s, %s\n", w->name, w->backend, w->device, w->slots,
@@ -99,6 +116,9 @@ static void worker_text(const struct pen_worker *w)
         printf("  and %" PRIu64 " more that it could not load: its log names them\n",
                w->failures_all - w->failures_count);
     }
+    if (flags) {
+        flags_text(w);
+    }
 }
 
 static int workers(const struct options *o)
@@ -121,7 +141,7 @@ static int workers(const struct options *o)
         command_print(json);
     } else {
         for (size_t i = 0; i < list->count; i++) {
-            worker_text(list->workers[i]);
+            worker_text(list->workers[i], o->flags);
         }
         if (!list->count) {
             printf("No workers. Start one: penstock-worker --models DIR\n");

@@ -54,6 +54,8 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
     r->options.outputs_count = s->outputs.count;
     r->options.tags = s->tags.count ? s->tags.items : NULL;
     r->options.tags_count = s->tags.count;
+    r->options.needs = s->needs.count ? s->needs.items : NULL;
+    r->options.needs_count = s->needs.count;
     r->options.deadline_us = (uint64_t)s->deadline_us;
     r->options.priority = (uint8_t)s->priority;
     r->options.precision = (enum pen_precision)precision_find(s->precision);

@@ -17,7 +17,7 @@ struct request_settings {
     int64_t version, deadline_us, priority, sequence;
     bool no_cache, explain, trace, layers, tell_drain;
     const char *traceparent;
-    struct setting_list inputs, outputs, tags, parameters;
+    struct setting_list inputs, outputs, tags, needs, parameters;
 };
 
 /* clang-format off */
@@ -26,6 +26,7 @@ struct request_settings {
     {.name = "outputs", .type = SETTING_LIST, .offset = offsetof(opts, member.outputs), .help = "names of the outputs wanted; all when empty"}, \
     {.name = "parameter", .type = SETTING_LIST, .offset = offsetof(opts, member.parameters), .help = "NAME=VALUE for the model: integer, number, true, false or text"}, \
     {.name = "tag", .type = SETTING_LIST, .offset = offsetof(opts, member.tags), .help = "only on workers that carry it"}, \
+    {.name = "require", .type = SETTING_LIST, .offset = offsetof(opts, member.needs), .help = "NAME or NAME=VALUE: only on workers with this flag (penstock workers --json lists them)"}, \
     {.name = "backend", .type = SETTING_TEXT, .offset = offsetof(opts, member.backend), .def = "", .help = "only on this backend, such as xnnpack"}, \
     {.name = "precision", .type = SETTING_CHOICE, .offset = offsetof(opts, member.precision), .def = "any",                      \
      .choices = PRECISION_CHOICES, .help = "numeric class demanded"},                                                           \

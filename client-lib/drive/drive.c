@@ -3,6 +3,7 @@
 #include "assertion.h"
 #include "connection.h"
 #include "deadline.h"
+#include "finish.h"
 #include "result.h"
 #include "session.h"
 #include "timers.h"
@@ -191,12 +192,23 @@ static void keeper_hint(struct pen_client *c)
     }
 }
 
+/* A loop that moves the session itself sleeps on the sockets' descriptors, which told of this message already. */
+static void loop_ring(struct pen_client *c)
+{
+    if (c->loop_drives && link_pending(&c->link)) {
+        finish_ring(c);
+    }
+}
+
 static void lead(struct pen_client *c, const bool *flag, uint64_t limit_us)
 {
     socket_take(c);
+    link_watch_pause(&c->link, true); /* we hear it: the loop need not wake, too */
     do {
         turn(c, flag, limit_us);
     } while (!*flag && clock_now_us() < limit_us);
+    link_watch_pause(&c->link, false);
+    loop_ring(c);
     socket_give(c);
 }
 
@@ -222,6 +234,7 @@ void drive_kick(struct pen_client *c)
     } else {
         session_flush(c, clock_now_us());
         waiters_signal(c);
+        loop_ring(c);
     }
     keeper_hint(c);
 }
@@ -232,6 +245,10 @@ void drive_once(struct pen_client *c)
     if (!c->driving) {
         socket_take(c);
         turn(c, &never, 0);
+        if (atomic_load(&c->nudged)) { /* another thread has something to send, and leaves */
+            session_flush(c, clock_now_us());
+        }
+        loop_ring(c);
         socket_give(c);
     }
     keeper_hint(c);

@@ -12,6 +12,7 @@
 #include "deadline.h"
 #include "gateway.h"
 #include "gateway_options.h"
+#include "grpc_health.h"
 #include "grpc_routes.h"
 #include "grpc_server.h"
 #include "local_host.h"
@@ -261,6 +262,7 @@ static int loop(struct program *program)
         now_us = clock_now_us();
         if (program->gateway.grpc)
             grpc_server_look(program->gateway.grpc, now_us);
+        grpc_health_look(&program->gateway);
         look_at_tokens(program, now_us);
         look_at_pool(program, now_us);
         if (beat_us != UINT64_MAX && now_us - beaten_us >= beat_us) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
 {
     memset(link, 0, sizeof *link);
+    link->watch_fd = -1;
     link->frame_bytes_max = frame_bytes_max;
     link->frames_max = messages_max;
     bool room = descriptors_free(1 + DESCRIPTORS_CONTEXT);
@@ -45,7 +47,67 @@ void link_fini(struct link *link)
         close(link->wake_fd);
         link->wake_fd = -1;
     }
+    if (link->watch_fd >= 0) {
+        close(link->watch_fd);
+        link->watch_fd = -1;
+    }
 }
+
+/* ---- the watch ---- */
+
+static void watch_change(const struct link *link, void *socket, int operation)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd = -1;
+    size_t size = sizeof fd;
+    if (link->watch_fd >= 0 && !link->watch_paused && socket && zmq_getsockopt(socket, ZMQ_FD, &fd, &size) == 0) {
+        epoll_ctl(link->watch_fd, operation, fd, &event);
+    }
+}
+
+static void watch_change_all(const struct link *link, int operation)
+{
+    watch_change(link, link->socket, operation);
+    watch_change(link, link->monitor, operation);
+    watch_change(link, link->bulk, operation);
+}
+
+int link_watch(struct link *link)
+{
+    if (link->watch_fd < 0) {
+        link->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+        watch_change_all(link, EPOLL_CTL_ADD);
+    }
+    return link->watch_fd;
+}
+
+void link_watch_pause(struct link *link, bool yes)
+{
+    if (link->watch_fd < 0 || link->watch_paused == yes) {
+        return;
+    }
+    if (yes) {
+        watch_change_all(link, EPOLL_CTL_DEL);
+    }
+    link->watch_paused = yes;
+    if (!yes) {
+        watch_change_all(link, EPOLL_CTL_ADD);
+    }
+}
+
+static bool has_message(void *socket)
+{
+    int events = 0;
+    size_t size = sizeof events;
+    return socket && zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN);
+}
+
+bool link_pending(struct link *link)
+{
+    return has_message(link->socket) || has_message(link->bulk);
+}
+
+/* ---- sockets ---- */
 
 static void set_int(void *socket, int option, int value)
 {
@@ -121,6 +183,8 @@ enum pen_status link_open(struct link *link, const char *endpoint, struct pen_er
     link->refused_before = link->refused;
     link->refused = false;
     monitor_open(link);
+    watch_change(link, link->socket, EPOLL_CTL_ADD);
+    watch_change(link, link->monitor, EPOLL_CTL_ADD);
     if (zmq_connect(link->socket, endpoint) != 0) {
         int why = errno;
         link_close(link, 0);
@@ -152,6 +216,7 @@ static void *bulk_open(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES]
 static void bulk_close(struct link *link)
 {
     if (link->bulk) {
+        watch_change(link, link->bulk, EPOLL_CTL_DEL);
         zmq_close(link->bulk);
         link->bulk = NULL;
         bulk_way_end(&link->way, clock_now_us());
@@ -172,6 +237,7 @@ int link_attach(struct link *link, uint64_t session)
     }
     socket_options(link, link->bulk);
     use_keys(link->bulk, &link->keys);
+    watch_change(link, link->bulk, EPOLL_CTL_ADD);
     env.job.client = session;
     envelope_encode(&env, bytes);
     if (zmq_connect(link->bulk, endpoint) == 0 &&
@@ -188,12 +254,14 @@ void link_close(struct link *link, int linger_ms)
 {
     bulk_close(link);
     if (link->socket) {
+        watch_change(link, link->socket, EPOLL_CTL_DEL);
         zmq_socket_monitor(link->socket, NULL, 0);
         set_int(link->socket, ZMQ_LINGER, linger_ms);
         zmq_close(link->socket);
         link->socket = NULL;
     }
     if (link->monitor) {
+        watch_change(link, link->monitor, EPOLL_CTL_DEL);
         set_int(link->monitor, ZMQ_LINGER, 0);
         zmq_close(link->monitor);
         link->monitor = NULL;

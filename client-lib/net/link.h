@@ -28,7 +28,9 @@ struct link {
     const char *endpoint; /* of the socket; borrowed from the client's list */
     void *monitor;        /* PAIR that tells of a lost connection */
     int wake_fd;          /* eventfd */
-    uint64_t opened;      /* sockets so far */
+    int watch_fd;         /* epoll of the sockets, for a loop that moves the session itself; -1: nobody watches */
+    bool watch_paused;
+    uint64_t opened; /* sockets so far */
     uint64_t frame_bytes_max;
     uint64_t frames_max; /* messages kept unread */
     struct key_set keys;
@@ -51,6 +53,14 @@ enum link_event { LINK_READABLE = 1, LINK_LOST = 2 };
 /* Sleeps until something happens or timeout_us ran out (0: only looks). Bits of enum link_event. */
 int link_wait(struct link *link, uint64_t timeout_us);
 void link_wake(struct link *link); /* ends a link_wait, now or the next one */
+
+/*
+ * A descriptor that can be read when the sockets have something to say; it stays the same when they are replaced. -1 without one. What a socket has said is
+ * read to its end, or link_pending() asked: the descriptor tells of it once. While another thread waits in link_wait() the watch is paused.
+ */
+int link_watch(struct link *link);
+void link_watch_pause(struct link *link, bool yes);
+bool link_pending(struct link *link); /* is there a message to receive? */
 
 /* Sends a message without tensors. 0, or -1. */
 int link_send(struct link *link, struct envelope env, const void *meta, size_t meta_bytes);

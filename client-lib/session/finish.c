@@ -24,14 +24,31 @@ static void check_counts(const struct pen_client *client)
                "a job that was submitted is pending or has ended");
 }
 
+void finish_ring(struct pen_client *client)
+{
+    if (client->finished_fd >= 0 && !client->rung) {
+        eventfd_write(client->finished_fd, 1);
+        client->rung = true;
+    }
+}
+
+void finish_hush(struct pen_client *client)
+{
+    eventfd_t rings;
+    if (client->rung) {
+        eventfd_read(client->finished_fd, &rings);
+        client->rung = false;
+    }
+}
+
 /* Takes the pending reference over. */
 static void callback_queue(struct pen_client *client, struct pen_job *job)
 {
     job->finished_next = NULL;
     *client->finished_tail = job;
     client->finished_tail = &job->finished_next;
-    if (!client->finished_any && client->finished_fd >= 0) {
-        eventfd_write(client->finished_fd, 1);
+    if (!client->finished_any && !client->dispatching) {
+        finish_ring(client);
     }
     client->finished_any = true;
     client->finished_count++;
@@ -117,10 +134,7 @@ struct pen_job *finish_take(struct pen_client *client)
     if (!client->finished) {
         client->finished_tail = &client->finished;
         client->finished_any = false;
-        eventfd_t drained;
-        if (client->finished_fd >= 0) {
-            eventfd_read(client->finished_fd, &drained);
-        }
+        finish_hush(client);
     }
     check_finished(client);
     return job;

@@ -17,6 +17,10 @@ void finish_job(struct pen_client *client, struct pen_job *job, struct pen_resul
 /* The same for all of them. */
 void finish_all(struct pen_client *client, enum pen_status status, const char *text);
 
+/* The descriptor that tells of callbacks to run can be read, or no longer; without one nothing happens. */
+void finish_ring(struct pen_client *client);
+void finish_hush(struct pen_client *client);
+
 /* Takes a job with a callback to run; NULL: none. Gives the reference. */
 struct pen_job *finish_take(struct pen_client *client);
 

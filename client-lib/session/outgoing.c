@@ -59,6 +59,10 @@ static enum pen_status check_knowledge(const struct session *s, const struct pen
     const char *why = NULL;
     if ((job->env.flags & (FRAME_FLAG_DETACHED | FRAME_FLAG_FETCH)) && !s->detached) {
         why = "this broker takes no detached jobs: it was started without --journal and without Redis.";
+    } else if (job->needs && !s->needs) {
+        why =
+            "this broker is too old to know the flags of workers: it would run the job anywhere. Name tags of workers "
+            "instead.";
     } else if (s->broker_minor == 0 && job->labelled) {
         why =
             "this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, "

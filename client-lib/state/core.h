@@ -52,12 +52,15 @@ struct pen_client {
     pthread_cond_t keeper_cond;
     uint64_t keeper_until_us; /* it sleeps until then */
     bool keeper_drives;       /* pen_client_fd() was asked for */
+    bool loop_drives;         /* pen_client_loop_fd() was */
 
     struct pen_job *ordered, **ordered_tail;   /* jobs with PEN_JOB_ORDERED that are not told yet, oldest first */
     struct pen_job *finished, **finished_tail; /* ended, callbacks to run */
     size_t finished_count;
     bool finished_any;
-    int finished_fd; /* eventfd behind pen_client_fd(); -1 until asked for */
+    bool dispatching; /* who moves the session runs the callbacks next: nobody need be told */
+    bool rung;        /* finished_fd can be read */
+    int finished_fd;  /* eventfd behind pen_client_fd() and pen_client_loop_fd(); -1 until asked for */
 };
 
 #endif

@@ -38,6 +38,7 @@ struct pen_job {
     uint64_t deadline_us; /* absolute; DEADLINE_NONE */
     int digest_kind;      /* of env.digest; -1: none wanted */
     bool labelled;        /* its version is the one that carries a label */
+    bool needs;           /* it demands flags of its worker */
     bool ordered;         /* told in the order of submission */
     pen_job_callback callback;
     void *callback_arg;

@@ -62,6 +62,9 @@ static enum pen_status check_lists(const struct pen_job_options *o, struct pen_e
     for (size_t i = 0; status == PEN_OK && i < o->tags_count; i++) {
         status = check_name("tag", o->tags[i], reterr);
     }
+    for (size_t i = 0; status == PEN_OK && i < o->needs_count; i++) {
+        status = check_name("required flag", o->needs[i], reterr);
+    }
     for (size_t i = 0; status == PEN_OK && i < o->parameters_count; i++) {
         const struct pen_parameter *p = &o->parameters[i];
         status = check_name("parameter", p->name, reterr);
@@ -81,7 +84,8 @@ enum pen_status job_check(const struct pen_job_options *o, size_t *ret_bytes, st
     } caps[] = {{"inputs", o->inputs_count, FRAME_MAX_TENSORS, o->inputs},
                 {"requested outputs", o->outputs_count, FRAME_MAX_TENSORS, o->outputs},
                 {"parameters", o->parameters_count, JOB_PARAMETERS_MAX, o->parameters},
-                {"tags", o->tags_count, JOB_TAGS_MAX, o->tags}};
+                {"tags", o->tags_count, JOB_TAGS_MAX, o->tags},
+                {"required flags", o->needs_count, JOB_TAGS_MAX, o->needs}};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
         if (caps[i].count > caps[i].most) {
             return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a job has %zu %s; at most %zu are allowed.", caps[i].count,

@@ -84,6 +84,8 @@ static enum pen_status request_fill(struct request *r, const char *tenant, const
     r->meta.outputs = (char **)(uintptr_t)o->outputs;
     r->meta.n_tags = o->tags_count;
     r->meta.tags = (char **)(uintptr_t)o->tags;
+    r->meta.n_needs = o->needs_count;
+    r->meta.needs = (char **)(uintptr_t)o->needs;
     r->meta.version_label = text_or_empty(o->version_label);
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
@@ -103,6 +105,7 @@ static void envelope_fill(struct pen_job *job, const char *tenant, const struct 
     job->env.model_hash = frame_name_hash(o->model ? o->model : "");
     job->env.tenant_hash = (uint32_t)frame_name_hash(tenant);
     job->env.sequence_id = o->sequence_id;
+    job->needs = o->needs_count > 0;
     job->labelled = o->version_label && *o->version_label;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;

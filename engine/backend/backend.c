@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "graph/kept.h"
+
 _Thread_local bool backend_alone;
 
 const struct backend_ops *backend_find(const char *name)
@@ -15,6 +17,21 @@ const struct backend_ops *backend_find(const char *name)
         }
     }
     return NULL;
+}
+
+/* f32 always: what another precision cannot hold falls back to it. */
+static const uint32_t precisions_kept =
+    1u << PEN_PRECISION_F32 | (uint32_t)KEPT(precision_f16_storage) << PEN_PRECISION_F16_STORAGE |
+    (uint32_t)KEPT(precision_f16_mma) << PEN_PRECISION_F16_MMA |
+    (uint32_t)KEPT(precision_f16_math) << PEN_PRECISION_F16_MATH |
+    (uint32_t)KEPT(precision_bf16) << PEN_PRECISION_BF16 | (uint32_t)KEPT(precision_int8) << PEN_PRECISION_INT8;
+
+enum pen_status backend_probe(const struct backend_ops *ops, const struct backend_config *config,
+                              struct backend_caps *ret_caps)
+{
+    enum pen_status status = ops->probe(config, ret_caps);
+    ret_caps->precisions &= precisions_kept;
+    return status;
 }
 
 bool backend_is_reference(const struct backend_ops *ops)

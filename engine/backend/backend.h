@@ -81,6 +81,8 @@ struct backend_ops {
     uint64_t (*compiled)(const struct backend *backend);
     /* Pure. It has kernels for this operator in some form (OPS.md is held to it: each such operator has a sample that runs). */
     bool (*claims)(enum op op);
+    /* May be NULL. Names of what the operator's kernels are made of beside code (shaders), with blanks between; NULL = nothing. */
+    const char *(*parts)(enum op op);
     /* Pure. Shapes in g may be partly unknown; answer true only when every shape that fits what is known can be run. `reason` (may be NULL) gets a phrase when false. */
     bool (*supports)(const struct backend *backend, const struct graph *g, const struct node *n,
                      const char **ret_reason);
@@ -122,6 +124,9 @@ bool node_values_known(const struct graph *g, const struct node *n);
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */
 const struct backend_ops *const *backend_table(size_t *ret_count);
 const struct backend_ops *backend_find(const char *name); /* NULL when not built in */
+/* ops->probe(), without the precisions that this build leaves out. */
+enum pen_status backend_probe(const struct backend_ops *ops, const struct backend_config *config,
+                              struct backend_caps *ret_caps);
 
 #define BACKENDS_MAX 8
 

@@ -1,4 +1,5 @@
 #include "backend/backend.h"
+#include "graph/kept.h"
 
 /* What a counter reads: the node and the facts of its values. */
 struct call {
@@ -234,29 +235,29 @@ static uint64_t einsum_macs(const struct call *c)
 
 /* One row per operator with OP_MACS in op.def (tests/engine/ops/test_macs.c counts a sample of each). */
 static uint64_t (*const counters[OP_COUNT])(const struct call *c) = {
-    [OP_Conv] = conv_macs,
-    [OP_ConvInteger] = conv_macs,
-    [OP_ConvTranspose] = deconv_macs,
-    [OP_DeformConv] = conv_macs, /* the four-point sampling before it is not counted */
-    [OP_QLinearConv] = qlinear_conv_macs,
-    [OP_CausalConvWithState] = causal_conv_macs,
-    [OP_Gemm] = gemm_macs,
-    [OP_MatMul] = matmul_macs,
-    [OP_MatMulInteger] = matmul_macs,
-    [OP_QLinearMatMul] = matmul_macs,
-    [OP_Einsum] = einsum_macs,
-    [OP_QGemm] = gemm_macs,
-    [OP_MatMulNBits] = matmul_macs,
-    [OP_GRU] = rnn_macs,
-    [OP_LSTM] = rnn_macs,
-    [OP_RNN] = rnn_macs,
-    [OP_Attention] = attention_macs,
-    [OP_LinearAttention] = linear_attention_macs,
-    [OP_MsAttention] = ms_attention_macs,
-    [OP_MultiHeadAttention] = multi_head_attention_macs,
-    [OP_GroupQueryAttention] = group_query_attention_macs,
-    [OP_SVMClassifier] = svm_macs,
-    [OP_SVMRegressor] = svm_macs,
+    [OP_Conv] = KEPT_ROW(graph_Conv, conv_macs),
+    [OP_ConvInteger] = KEPT_ROW(graph_ConvInteger, conv_macs),
+    [OP_ConvTranspose] = KEPT_ROW(graph_ConvTranspose, deconv_macs),
+    [OP_DeformConv] = KEPT_ROW(graph_DeformConv, conv_macs), /* the four-point sampling before it is not counted */
+    [OP_QLinearConv] = KEPT_ROW(graph_QLinearConv, qlinear_conv_macs),
+    [OP_CausalConvWithState] = KEPT_ROW(graph_CausalConvWithState, causal_conv_macs),
+    [OP_Gemm] = KEPT_ROW(graph_Gemm, gemm_macs),
+    [OP_MatMul] = KEPT_ROW(graph_MatMul, matmul_macs),
+    [OP_MatMulInteger] = KEPT_ROW(graph_MatMulInteger, matmul_macs),
+    [OP_QLinearMatMul] = KEPT_ROW(graph_QLinearMatMul, matmul_macs),
+    [OP_Einsum] = KEPT_ROW(graph_Einsum, einsum_macs),
+    [OP_QGemm] = KEPT_ROW(graph_QGemm, gemm_macs),
+    [OP_MatMulNBits] = KEPT_ROW(graph_MatMulNBits, matmul_macs),
+    [OP_GRU] = KEPT_ROW(graph_GRU, rnn_macs),
+    [OP_LSTM] = KEPT_ROW(graph_LSTM, rnn_macs),
+    [OP_RNN] = KEPT_ROW(graph_RNN, rnn_macs),
+    [OP_Attention] = KEPT_ROW(graph_Attention, attention_macs),
+    [OP_LinearAttention] = KEPT_ROW(graph_LinearAttention, linear_attention_macs),
+    [OP_MsAttention] = KEPT_ROW(graph_MsAttention, ms_attention_macs),
+    [OP_MultiHeadAttention] = KEPT_ROW(graph_MultiHeadAttention, multi_head_attention_macs),
+    [OP_GroupQueryAttention] = KEPT_ROW(graph_GroupQueryAttention, group_query_attention_macs),
+    [OP_SVMClassifier] = KEPT_ROW(graph_SVMClassifier, svm_macs),
+    [OP_SVMRegressor] = KEPT_ROW(graph_SVMRegressor, svm_macs),
 };
 
 uint64_t node_macs(const struct graph *g, const struct node *n, const struct fact *facts)

@@ -7,7 +7,10 @@
 
 #include "assertion.h"
 #include "backend/partition.h"
+#include "backend/kept_types.h"
 #include "graph/evaluator.h"
+#include "graph/kept.h"
+#include "graph/needs.h"
 #include "words.h"
 
 /* Class numbers: 0..count-1 are backends, then the executor's own nodes; shape arithmetic that folds once shapes are concrete is in no step. */
@@ -81,10 +84,21 @@ static void list_node(char *list, size_t room, size_t *used, uint32_t index, con
     }
 }
 
+/* The line that a node lacks, once for all nodes that lack it. */
+static void list_line(char *lines, size_t room, const struct graph *g, const struct node *n)
+{
+    char line[80], quoted[84];
+    size_t used = strlen(lines);
+    snprintf(quoted, sizeof quoted, "\"%s\"", kept_line(g, n, line, sizeof line));
+    if (strstr(lines, quoted) == NULL && used < room) {
+        snprintf(lines + used, room - used, "%s%s", used > 0 ? ", " : "", quoted);
+    }
+}
+
 /* Nodes that nobody can run are found here, at load, and all named. */
 static enum pen_status runnable_check(const struct chooser *c, struct pen_error *reterr)
 {
-    char list[PEN_ERROR_TEXT_BYTES - 160];
+    char list[PEN_ERROR_TEXT_BYTES - 560], lines[400] = "";
     const struct evaluator *kernels = evaluator_get(); /* the executor's are the same */
     size_t used = 0;
     uint32_t bad = 0;
@@ -95,13 +109,16 @@ static enum pen_status runnable_check(const struct chooser *c, struct pen_error 
         bool ours = !n->dead && c->classes[i] == class_executor(c) && (op_def(n->op)->traits & OP_CONTROL) == 0;
         if (ours && (kernels == NULL || !kernels->supports(c->g, n, &reason))) {
             list_node(list, sizeof list, &used, bad++, n, reason);
+            list_line(lines, sizeof lines, c->g, n);
         }
     }
     if (bad == 0) {
         return PEN_OK;
     }
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this build cannot run %" PRIu32 " of the model's nodes: %s%s",
-                         bad, list, bad > LISTED_MAX ? ", ..." : "");
+    return pen_error_set(
+        reterr, PEN_ERR_UNSUPPORTED, "this build cannot run %" PRIu32 " of the model's nodes: %s%s%s%s", bad, list,
+        bad > LISTED_MAX ? ", ..." : "",
+        KEPT_EVERYTHING ? "" : "; add to the list of -DPENSTOCK_KERNELS: ", KEPT_EVERYTHING ? "" : lines);
 }
 
 /* Names the nodes that break the strict rule, at most LISTED_MAX of them. */
@@ -190,6 +207,18 @@ static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen
     return PEN_OK;
 }
 
+/* Whose kernel the node needs: the executor's are the reference's. */
+static void need_note(const struct chooser *c, uint32_t node)
+{
+    const struct node *n = &c->g->nodes[node];
+    uint32_t class = c->classes[node];
+    const struct value *in = n->in_count > 0 ? node_in(c->g, n, 0) : NULL;
+    if (class < c->p->backend_count || (class == class_executor(c) && (op_def(n->op)->traits & OP_CONTROL) == 0)) {
+        needs_note(class < c->p->backend_count ? c->p->backends[class].ops->name : "reference", n->op,
+                   in != NULL ? in->dtype : PEN_DTYPE_NONE);
+    }
+}
+
 static void count_nodes(struct chooser *c)
 {
     struct placement *p = c->p;
@@ -197,6 +226,7 @@ static void count_nodes(struct chooser *c)
         if (c->g->nodes[i].dead) {
             continue;
         }
+        need_note(c, i);
         if (c->classes[i] < p->backend_count) {
             p->nodes[c->classes[i]]++;
             p->macs[c->classes[i]] += node_macs(c->g, &c->g->nodes[i], c->trial->facts);

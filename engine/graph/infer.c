@@ -9,6 +9,7 @@
 #include "graph/evaluator.h"
 #include "graph/infer_fold.h"
 #include "graph/infer_util.h"
+#include "graph/needs.h"
 #include "graph/rules.h"
 
 /* What one walk over the graph keeps. */
@@ -125,6 +126,7 @@ static enum pen_status infer_node(struct walk *w, const struct node *n)
     if (status != PEN_OK)
         return pen_error_set(w->reterr, status, "no memory to infer shapes");
     gather_facts(w, n);
+    needs_note_node(w->g, n);
     uint32_t asked = 0;
     struct infer c = {.g = w->g, .n = n, .in = w->in, .out = w->out, .asked = &asked};
     status = infer_rule_of(n->op)(&c, w->reterr);

@@ -1,6 +1,7 @@
 #include "graph/pass.h"
 
 #include "graph/annotate.h"
+#include "graph/kept.h"
 #include "graph/pass_internal.h"
 #include "graph/release.h"
 
@@ -89,7 +90,9 @@ enum pen_status pass_run(struct graph *g, const struct pass_options *options, st
                          struct pen_error *reterr)
 {
     struct pass_report report = {.nodes_before = live_nodes(g)};
-    enum pen_status status = options->fuse ? pass_qdq(g, &report.quantised, reterr) : PEN_OK; /* before weights fold */
+    const bool quantised = KEPT(graph_QuantizeLinear) || KEPT(graph_DequantizeLinear);
+    enum pen_status status =
+        quantised && options->fuse ? pass_qdq(g, &report.quantised, reterr) : PEN_OK; /* before weights fold */
     if (status == PEN_OK && options->fold)
         status = run_branches(g, &report, reterr);
     if (status == PEN_OK)

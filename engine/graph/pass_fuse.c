@@ -1,19 +1,30 @@
 #include "graph/fuse.h"
+#include "graph/kept.h"
+
+/* Formulas that have an operator of their own. Where it is not in this build, the formula stays. */
+static bool fuse_formula(struct rewrite *r, uint32_t node)
+{
+    return (KEPT(graph_Einsum) && fuse_einsum(r, node)) ||
+           ((KEPT(graph_Swish) || KEPT(graph_HardSwish)) && fuse_swish(r, node)) ||
+           (KEPT(graph_HardSwish) && fuse_hard_swish(r, node)) || (KEPT(graph_Gelu) && fuse_gelu(r, node)) ||
+           (KEPT(graph_LayerNormalization) && fuse_layer_norm(r, node));
+}
 
 /* Patterns before activations: a Sigmoid that gates its own input must not vanish into the operator before it. */
 static void fuse_node(struct rewrite *r, uint32_t node, struct pass_report *report)
 {
-    if (fuse_einsum(r, node) || fuse_swish(r, node) || fuse_hard_swish(r, node) || fuse_gelu(r, node) ||
-        fuse_layer_norm(r, node))
+    if (fuse_formula(r, node))
         return;
-    if (fuse_pad(r, node))
+    if (KEPT(graph_Pad) && fuse_pad(r, node))
         report->pads++;
-    if (fuse_batch_norm(r, node)) {
+    if (KEPT(graph_BatchNormalization) && fuse_batch_norm(r, node)) {
         report->batch_norms++;
         return;
     }
-    if (fuse_channel_mul_add(r, node) || fuse_gemm(r, node))
+    if ((KEPT(graph_Mul) || KEPT(graph_Add)) && fuse_channel_mul_add(r, node))
         return;
+    if (KEPT(graph_Gemm))
+        (void)fuse_gemm(r, node);
 }
 
 static void fuse_all(struct rewrite *r, struct pass_report *report)

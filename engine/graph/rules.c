@@ -1,8 +1,10 @@
+#include "graph/kept.h"
 #include "graph/rules.h"
 
 static infer_rule *const table[] = {
     [OP_NONE] = infer_unknown,
-#define OP(name, min_in, max_in, min_out, max_out, rule, traits) [OP_##name] = rule,
+#define OP(name, min_in, max_in, min_out, max_out, rule, traits)                                                       \
+    [OP_##name] = KEPT(graph_##name) ? (rule) : infer_unknown,
 #include "graph/op.def"
 #undef OP
 };

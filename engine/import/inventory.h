@@ -7,6 +7,7 @@
 #ifndef INVENTORY_H
 #define INVENTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define INVENTORY_OPS_MAX   1024 /* different operators; more are not noted */
@@ -29,6 +30,7 @@ struct inventory {
     struct inventory_node *nodes; /* the missing ones */
     uint32_t node_count, node_room;
     char maker[160], versions[160]; /* "pytorch 2.5", "opset 17, com.microsoft 1"; "" = the file does not say */
+    bool layers;                    /* a model of layers, not of nodes (TensorFlow.js) */
     char entries[400];              /* "encode, decode": of a file with several entry points */
 };
 

@@ -59,7 +59,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
                                     .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
-    enum pen_status status = ops->probe(&config, &caps);
+    enum pen_status status = backend_probe(ops, &config, &caps);
     if (status != PEN_OK || !caps.available) {
         flag_add(e, name, "unavailable: %s", caps.reason);
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot be used on this host: %s", ops->name,

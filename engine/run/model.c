@@ -1,3 +1,4 @@
+#include "graph/kept.h"
 #include "run/internal.h"
 #include "run/precision.h"
 
@@ -132,6 +133,13 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         return status;
     }
     m->precision = precision_of(m->graph, engine->options.precision);
+    if (m->precision == PEN_PRECISION_INT8 && !KEPT(precision_int8)) {
+        pen_model_free(m);
+        return pen_error_set(
+            reterr, PEN_ERR_UNSUPPORTED,
+            "the model computes in int8, which this build leaves out: add the line \"precision int8\" to "
+            "the list of -DPENSTOCK_KERNELS");
+    }
     placement_describe(m);
     source_cool(&m->source, &m->extra);
     model_weigh(m);

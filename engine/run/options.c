@@ -22,7 +22,7 @@ static struct pen_backend_info look(const struct pen_engine_options *options, co
     if (options != NULL) {
         config.vulkan = options->vulkan;
     }
-    enum pen_status status = ops->probe(&config, &caps);
+    enum pen_status status = backend_probe(ops, &config, &caps);
     struct pen_backend_info info = {.name = ops->name,
                                     .priority = ops->priority,
                                     .available = status == PEN_OK && caps.available,

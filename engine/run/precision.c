@@ -24,7 +24,7 @@ static uint32_t offered(const struct pen_engine_options *options, const struct b
 {
     struct backend_config config = {.threads = 1, .vulkan = options->vulkan};
     struct backend_caps caps = {0};
-    return ops->probe(&config, &caps) == PEN_OK && caps.available ? caps.precisions : 0;
+    return backend_probe(ops, &config, &caps) == PEN_OK && caps.available ? caps.precisions : 0;
 }
 
 struct list {

@@ -3,6 +3,7 @@
 #include "assertion.h"
 #include "run/deviation.h"
 #include "run/internal.h"
+#include "graph/kept.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -255,7 +256,8 @@ static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t no
                             .memory = &r->context->arena.memory,
                             .cancel = r->context->cancel,
                             .error = r->context->error};
-    bool control = (op_def(n->op)->traits & OP_CONTROL) != 0;
+    bool control =
+        (KEPT(graph_If) || KEPT(graph_Loop) || KEPT(graph_Scan)) && (op_def(n->op)->traits & OP_CONTROL) != 0;
     PEN_ASSERT(b->program == r->program, "a runner runs buckets of its own program");
     enum pen_status status = control ? control_run(r, node, &k) : kernel_run_node(&k);
     for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {

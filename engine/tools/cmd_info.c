@@ -30,16 +30,16 @@ static const struct settings_program program = {
     .about = "Lists the backends of this build, what this host offers them, and the flags of the chosen one after its "
              "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
              "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
-    .after =
-        "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
-        "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
-        "inputs[{name, type, shape[], dims}], outputs[], labels[], normalisation{mean[], deviation[]} (where a TFLite "
-        "file has them), entries (of a file with several entry points; "
-        "FILE#NAME is one of them)}]:\n"
-        "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
-        "model that cannot run: model, format, error, missing[{operator, nodes[], advice}], runs_in (a "
-        "precision).\n"
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the backend is not available, 4 a model cannot run.",
+    .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
+             "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
+             "inputs[{name, type, shape[], dims}], outputs[], labels[], normalisation{mean[], deviation[]} (where a "
+             "TFLite file has them), entries (of a file with several entry points; "
+             "FILE#NAME is one of them)}]:\n"
+             "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
+             "model that cannot run: model, format, error, missing[{operator, nodes[], advice, line (to add to the "
+             "list of a build that has one)}], runs_in (a "
+             "precision).\n"
+             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the backend is not available, 4 a model cannot run.",
     .table = table,
     .variables = tool_variables,
 };

@@ -8,7 +8,6 @@
 
 #include "classes.h"
 #include "tools/case.h"
-#include "picture.h"
 #include "tools/npy_file.h"
 #include "tools/run_classes.h"
 #include "tools/run_picture.h"
@@ -133,7 +132,7 @@ static enum pen_status input_read(const struct run_options *o, struct rt_arena *
     void *bytes = NULL;
     size_t size = 0;
     enum pen_status status = case_file(arena, path, &bytes, &size, reterr);
-    if (status == PEN_OK && (called_picture(path) || picture_probe(bytes, size) != PICTURE_NONE)) {
+    if (status == PEN_OK && (called_picture(path) || picture_known(bytes, size))) {
         *picture = true;
         return picture_into(bytes, size, path, o->image_scale, arena, t, reterr);
     }

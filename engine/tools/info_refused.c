@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "graph/kept.h"
 #include "import/inventory.h"
 #include "run/source.h"
 #include "version.h"
@@ -12,8 +13,7 @@
 
 #define NODES_SHOWN 50 /* of one operator, as text */
 
-/* The file read again, for what it asks for. The format, or "?". */
-static const char *inventory_take(const char *path, struct inventory *ret)
+const char *info_inventory(const char *path, struct inventory *ret)
 {
     struct graph_limits limits = graph_limits_default();
     struct import_extra extra = {0};
@@ -37,7 +37,7 @@ static const char *inventory_take(const char *path, struct inventory *ret)
 bool info_entries(const char *path, char *text, size_t room)
 {
     struct inventory all;
-    (void)inventory_take(path, &all);
+    (void)info_inventory(path, &all);
     snprintf(text, room, "%s", all.entries);
     inventory_fini(&all);
     return text[0] != '\0';
@@ -98,6 +98,11 @@ static void refusal_text(const char *path, const struct pen_error *why, const ch
         printf("  missing operator %s\n", all->ops[i].name);
         nodes_print(all, i);
         printf("    avoided by: %s\n", info_advice(format, all->ops[i].name));
+        if (!KEPT_EVERYTHING) {
+            printf("    or, if the whole engine reads it, by the line \"import %s %s\" in the list of "
+                   "-DPENSTOCK_KERNELS\n",
+                   format, all->ops[i].name);
+        }
     }
     if (missing == 0) {
         printf("  %s\n", why->text);
@@ -123,6 +128,11 @@ static cJSON *missing_json(const struct inventory *all, uint32_t op, const char 
         }
     }
     cJSON_AddStringToObject(o, "advice", info_advice(format, all->ops[op].name));
+    if (!KEPT_EVERYTHING) {
+        char line[160];
+        snprintf(line, sizeof line, "import %s %s", format, all->ops[op].name);
+        cJSON_AddStringToObject(o, "line", line);
+    }
     return o;
 }
 
@@ -193,7 +203,7 @@ static void issue_print(const struct pen_error *why, const char *format, const s
 void info_issue(const char *path, const struct pen_model *model)
 {
     struct inventory all;
-    const char *format = inventory_take(path, &all);
+    const char *format = info_inventory(path, &all);
     issue_head(format, &all);
     printf("runs: %s\n", pen_model_placement(model));
     issue_operators(&all);
@@ -209,7 +219,7 @@ int info_refused(const char *path, const struct pen_error *why, const struct too
     if (!conversion && !issue) {
         return tool_fail(why);
     }
-    const char *format = inventory_take(path, &all);
+    const char *format = info_inventory(path, &all);
     const char *precision = issue || missing_any(&all) ? NULL : other_precision(path, options);
     if (issue) {
         issue_print(why, format, &all);

@@ -19,6 +19,9 @@ int info_refused(const char *path, const struct pen_error *why, const struct too
 bool info_entries(const char *path, char *text, size_t room);
 /* The text to report of a model that does run. */
 void info_issue(const char *path, const struct pen_model *model);
+/* The file read again, for the operators that it asks for. Gives the format, or "?"; inventory_fini() it. */
+struct inventory;
+const char *info_inventory(const char *path, struct inventory *ret);
 /* info_advice.c: what could avoid an operator in a file of this format; never NULL. */
 const char *info_advice(const char *format, const char *op);
 

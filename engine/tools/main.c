@@ -17,7 +17,9 @@ static const struct {
     {"run", cmd_run, "run a model once: --model FILE --input name=file ... --output-dir DIR"},
     {"verify", cmd_verify, "run cases with expected outputs and compare: PATH..."},
     {"import", cmd_import, "make a model file a model that workers serve: FILE NAME"},
+    {"kernels", cmd_kernels, "what models need of a build, as a list to build from: MODEL..."},
     {"tune", cmd_tune, "measures kernels on the products of models, and keeps the fastest: MODEL..."},
+    {"sizes", cmd_sizes, "what each part of a program weighs: --before MAP --svg FILE --image FOLDER"},
     {"bench", cmd_bench, "load, warm-up and run times of a model: --model FILE"},
 };
 

@@ -92,3 +92,8 @@ enum pen_status picture_into(const uint8_t *bytes, size_t size, const char *path
     picture_fini(&decoded);
     return status;
 }
+
+bool picture_known(const uint8_t *bytes, size_t size)
+{
+    return picture_probe(bytes, size) != PICTURE_NONE;
+}

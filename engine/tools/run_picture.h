@@ -14,5 +14,7 @@
  */
 enum pen_status picture_into(const uint8_t *bytes, size_t size, const char *path, double scale, struct rt_arena *arena,
                              struct pen_tensor *t, struct pen_error *reterr);
+/* It is a picture by its first bytes, and of a format that this build reads. */
+bool picture_known(const uint8_t *bytes, size_t size);
 
 #endif

@@ -142,5 +142,7 @@ int cmd_verify(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_kernels(int argc, char **argv);
+int cmd_sizes(int argc, char **argv);
 
 #endif

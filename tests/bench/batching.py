@@ -12,6 +12,7 @@ low      p50 of an open loop at 30 % of what the pool without batches can do, in
 One worker with one slot and one thread, cache off. In the first table batches pay on a CPU (dense and recurrent layers, whose weights are then read once for
 many rows), in the second they do not (convolutions), and must not cost anything. The median of the ratios counts, not jobs per second. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import math
 import re

@@ -10,6 +10,7 @@ Jobs of the digits model, each with another input, at a fixed rate. Each repeat 
 and then Redis goes on, and the broker finds it. With --drop 1 Redis is on another host (network namespaces; needs root) whose packets back are dropped
 instead: nothing is answered, not even by its kernel. Figures are those of `penstock load --json`, medians over the repeats. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import os
 import re

@@ -14,6 +14,7 @@ other. Each case is measured right behind the small jobs alone, so that what oth
 The aim: beside chunks the p99 at most doubles. Ratios are of a case to the small jobs alone just before it. Stolen: time that the host of a virtual machine
 took from it while the case ran; no program can answer then. Standard library only.
 """
+import usage  # noqa: F401
 import os
 import statistics
 import subprocess

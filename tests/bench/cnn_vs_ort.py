@@ -6,6 +6,7 @@
 Each round times ours, then the peer, for every model and thread count, each in a fresh process; a figure is the median over the rounds of the
 medians. cnn_vs_ort.sh makes the Python environment (numpy, onnx, onnxruntime by name) and the models.
 """
+import usage  # noqa: F401
 import json
 import statistics
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # cnn_vs_ort.sh BUILD_DIR [--rounds N] [--seconds N] - makes the models and the peer's environment in the cache folder, runs cnn_vs_ort.py.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../support/venv.sh"
 build=${1:?usage: cnn_vs_ort.sh BUILD_DIR [--rounds N] [--seconds N]}

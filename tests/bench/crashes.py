@@ -6,6 +6,7 @@
 The signal goes to the process while its slot computes: what a fault in a kernel does. Timed is from the signal to the broker's welcome of the new process, whose
 models are warm by then, while a load of digits jobs waits or runs. Standard library only.
 """
+import usage  # noqa: F401
 import os
 import re
 import signal

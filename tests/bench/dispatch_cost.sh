@@ -2,6 +2,7 @@
 # dispatch_cost.sh BUILD_DIR - what one job costs the broker's own logic: processor time, instructions (callgrind, the same every time) and memory, with 10 and
 # 10^6 jobs queued and 10 and 1000 workers; and the ratios. Five runs of each, one after the other in turn; medians.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 build=${1:?usage: dispatch_cost.sh BUILD_DIR}
 bench=$build/tests/bench_dispatch
 [ -x "$bench" ] || { echo "dispatch_cost.sh: $bench is not built" >&2; exit 1; }

@@ -3,6 +3,7 @@
 
     encoder_vs_ort.sh BUILD_DIR [--rounds 5] [--seconds 2]
 """
+import usage  # noqa: F401
 import json
 import statistics
 import subprocess

@@ -8,6 +8,7 @@ others. A killed process closes its connections when the kernel has taken its me
 kernel: by how much its jobs' answers came after their deadline. Of brokers: the slowest job of a load that runs over the
 change. The log counts milliseconds. The cut needs root (network namespaces), the wedge ptrace; each is left out with a word where it cannot be. Standard library only.
 """
+import usage  # noqa: F401
 import ctypes
 import fcntl
 import json

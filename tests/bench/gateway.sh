@@ -7,6 +7,7 @@
 #   sink      the gateway's server beside libmicrohttpd, each on one core of its own: bodies of 600 KB into memory, then 1 KiB
 #   idle      10,000 connections that say nothing: the gateway's memory (as many as `ulimit -n` allows)
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 build=$(cd "$1" && pwd) folder=$(mktemp -d) pids=()
 stop() { for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; wait; rm -rf "$folder"; }
 trap stop EXIT

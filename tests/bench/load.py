@@ -7,6 +7,7 @@ Every figure comes from processes of their own, the median over the rounds. firs
 in one process, when memory and code are warm: what others run meanwhile does not show in it. RSS: of the whole process after the load, libraries included. bound: 1.2 times the weights in the precision they are computed in,
 plus 5 MB.
 """
+import usage  # noqa: F401
 import json
 import statistics
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # load.sh BUILD_DIR [--rounds N] - load time and memory after load of every real model of ../shared and of the bench models; see load.py.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../support/venv.sh"
 build=${1:?usage: load.sh BUILD_DIR [--rounds N]}

@@ -8,6 +8,7 @@ The control is another process that loads the same file again and again at nice 
 and many, each compared with the quiet one before it; the medians of the ratios count, and the spread of the quiet windows says what they are worth. The aim: a ratio of p99 of at
 most 1.2. Models of ../shared. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import os
 import shutil

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Writes the ONNX files the benches run; weights are seeded, so every host gets the same bytes.
 
-    make_models.py DIR [mobilenet_v2] [resnet50]        # both by default
+    make_models.py DIR [mobilenet_v2] [resnet50] [small]        # the first two by default
 
 mobilenet_v2  MobileNetV2 1.0/224 (Sandler et al. 2018), He-initialised: conv + batch norm + ReLU6, as training frameworks export it
 resnet50      ResNet-50 (He et al. 2015) with the stride in the 3x3 convolution, He-initialised
+small         a perceptron of 256, 1024, 1280 and 10 numbers: some 100 us of computing
 
 Package: onnx (tests/support/venv.sh makes the environment).
 """
+import usage  # noqa: F401
 import sys
 from pathlib import Path
 
@@ -114,6 +116,19 @@ def resnet50():
     return image_model(net, "resnet50")
 
 
+def small():
+    net, x, sizes = Net(SEED + 2), "input", (256, 1024, 1280, 10)
+    for layer, (size_in, size_out) in enumerate(zip(sizes, sizes[1:])):
+        weight = net.constant(f"layer{layer}.weight", net.rng.normal(0, np.sqrt(2 / size_in), (size_in, size_out)))
+        operands = [x, weight, net.constant(f"layer{layer}.bias", np.zeros(size_out))]
+        if size_out == sizes[-1]:
+            net.nodes.append(helper.make_node("Gemm", operands, ["logits"], name="classifier"))
+        else:
+            x = net.relu(net.node("Gemm", operands))
+    inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["N", sizes[0]])]
+    return net.model("small", inputs, [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", sizes[-1]])])
+
+
 def write_image_model(path, model):
     path.write_bytes(model.SerializeToString())
     weights = sum(int(np.prod(w.dims)) for w in model.graph.initializer)
@@ -126,7 +141,7 @@ def main(arguments):
         return 2
     folder, names = Path(arguments[0]), arguments[1:] or ["mobilenet_v2", "resnet50"]
     folder.mkdir(parents=True, exist_ok=True)
-    builders = {"mobilenet_v2": mobilenet_v2, "resnet50": resnet50}
+    builders = {"mobilenet_v2": mobilenet_v2, "resnet50": resnet50, "small": small}
     for name in names:
         if name in builders:
             write_image_model(folder / f"{name}.onnx", builders[name]())

@@ -6,6 +6,7 @@
 cases   computed  cache off: client p50 minus the worker's compute p50       memory, redis  every job the same image, answered from the cache
 The figures are those of `penstock load --json`; redis runs on a port of its own. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import os
 import re

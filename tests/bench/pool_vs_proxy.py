@@ -12,6 +12,7 @@ cases     pinned, window 1: everything on one core, the length of the software p
 Prints the median over the repeats for each and its ratio to the proxy; compare ratios of one run, never microseconds of two.
 Standard library only.
 """
+import usage  # noqa: F401
 import json
 import os
 import re

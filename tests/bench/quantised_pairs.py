@@ -6,6 +6,7 @@
 Each round times every model once, in a fresh process; a figure is the median over the rounds of the medians. Models are those of ../shared; the float
 MobileNetV2 is the ONNX file that cnn_vs_ort.sh makes (its pair is left out where it is not there). Fails when a quantised model is slower.
 """
+import usage  # noqa: F401
 import json
 import os
 import statistics

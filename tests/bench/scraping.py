@@ -6,6 +6,7 @@ every job. One pool for each round and case, the cases in turn, medians.
 
 Window 16, cached answers, so that the broker is what is measured. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import re
 import statistics

@@ -8,6 +8,7 @@ over the rounds of the medians. Loading is from the files on disk to a model tha
 process. --check: exit 1 where xnnpack needs more than a quarter of wasm's time or loads slower. seed_table.sh installs the peer from npm into the cache
 folder.
 """
+import usage  # noqa: F401
 import json
 import os
 import statistics

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # seed_table.sh BUILD_DIR [--rounds N] [--seconds N] [--check] - installs TensorFlow.js into the cache folder (once), runs seed_table.py.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${1:?usage: seed_table.sh BUILD_DIR [--rounds N] [--seconds N] [--check]}
 shift

@@ -9,6 +9,7 @@ shares   what each client (a tenant each, one of them "default"; eight jobs in f
          --no-flood, --no-shares: only the other
 One worker with one slot and one thread each time, cache off. Standard library only.
 """
+import usage  # noqa: F401
 import re
 import shutil
 import statistics

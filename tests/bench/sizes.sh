@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # sizes.sh BUILD_DIR - what our programs and libraries weigh when stripped. Exit 1 when all together are 5 MB or more.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 build=${1:?usage: sizes.sh BUILD_DIR}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -5,6 +5,7 @@
 
 Times run from fork to the log line evt=listening or evt=ready; idle figures are over --idle seconds, in percent of a core. Standard library only.
 """
+import usage  # noqa: F401
 import os
 import re
 import statistics

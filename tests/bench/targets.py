@@ -13,6 +13,7 @@ systems     proxy: zmq_proxy, no tracking    echo: penstock-broker, a worker wit
 
 Ratios of one run count, microseconds of two do not compare. --quick: a tenth of the jobs. Standard library only.
 """
+import usage  # noqa: F401
 import json
 import os
 import re

@@ -7,6 +7,7 @@ In a venv: pip install skl2onnx onnxmltools xgboost onnxruntime scikit-learn. 10
 The best time of each counts: neighbours on the machine disturb the others.
 """
 
+import usage  # noqa: F401
 import json
 import os
 import subprocess

@@ -10,6 +10,7 @@ Each repeat measures every case once; ratios are of one repeat, the median is pr
 time: they sleep, so that what they do does not depend on how many processors there are, and what is measured is where the broker sends the jobs.
 Exit code 1 when a figure is missed. Standard library only.
 """
+import usage  # noqa: F401
 import statistics
 import sys
 import tempfile

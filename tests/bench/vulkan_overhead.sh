@@ -3,6 +3,7 @@
 # two and three runs on the device at a time, in interleaved rounds. The programs of the tests are needed beside BIN_DIR. --software: a device that computes on
 # the CPU will do; that says nothing of a GPU. Exit code 77: there is no device.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 bin=${1:?usage: vulkan_overhead.sh BIN_DIR [--software] [ROUNDS]}
 shift
 options=(--backend vulkan)

@@ -3,6 +3,7 @@
 
 Both sides go from host memory to host memory: PyTorch copies from and to pinned memory, the engine through its staging buffers. Weights are random: they cost the same.
 """
+import usage  # noqa: F401
 import copy
 import json
 import pathlib

@@ -5,6 +5,7 @@
 # --rehearse: the same way with whatever is here, a software device and PyTorch on the CPU included; smaller cases; its figures say nothing of a GPU.
 # Exit code 77: something that it needs is not here; what our side can do alone is printed all the same.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/usage.sh"
 bin=$(realpath "${1:?usage: vulkan_vs_torch.sh BIN_DIR [--rehearse] [ROUNDS]}")
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

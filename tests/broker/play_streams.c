@@ -239,14 +239,14 @@ static enum note_answer on_fetch(const struct streams *streams, struct note *not
     (void)streams;
     if (!job || strcmp(job->owner.tenant, note->owner.tenant) != 0)
         return ANSWER_NONE;
+    note->attempts = job->attempts;
+    note->age_us = play.clock() - job->since_us;
+    note->ttl_us = job->expires_us - play.clock();
     if (job->reply) {
         note->shared = shared_message_share(job->reply);
         return ANSWER_OK;
     }
     snprintf(note->state, sizeof note->state, "%s", job->taken ? "running" : "waiting");
-    note->attempts = job->attempts;
-    note->age_us = play.clock() - job->since_us;
-    note->ttl_us = job->expires_us - play.clock();
     return ANSWER_PENDING;
 }
 

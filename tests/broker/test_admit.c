@@ -16,8 +16,14 @@ static const struct wire_model models[] = {
      .dim = -1},
     {.name = "asleep", .version = 1, .backend = "xnnpack", .precision = PRECISION_F32, .not_ready = true},
 };
-static const struct wire_worker fleet = {
-    .uuid = 7, .name = "w", .slots = 1, .tag = "red", .models = models, .models_count = 3};
+static const struct wire_worker fleet = {.uuid = 7,
+                                         .name = "w",
+                                         .slots = 1,
+                                         .tag = "red",
+                                         .flag = "cpu.isa",
+                                         .flag_value = "avx2",
+                                         .models = models,
+                                         .models_count = 3};
 
 static struct desk *ready_desk(void)
 {
@@ -99,7 +105,15 @@ Test(admit, precision_that_nobody_offers)
 }
 Test(admit, tag_that_nobody_carries)
 {
-    expect((struct wire_job){.model = "plain", .tag = "blue"}, PEN_ERR_UNSUPPORTED, "carries all the tags");
+    expect((struct wire_job){.model = "plain", .tag = "blue"}, PEN_ERR_UNSUPPORTED, "has all the tags and flags");
+}
+Test(admit, flag_that_nobody_has)
+{
+    expect((struct wire_job){.model = "plain", .need = "cpu.isa=avx512"}, PEN_ERR_UNSUPPORTED,
+           "all the tags and flags");
+    expect((struct wire_job){.model = "plain", .need = "cpu"}, PEN_ERR_UNSUPPORTED, "all the tags and flags");
+    expect((struct wire_job){.model = "plain", .tag = "cpu.isa"}, PEN_ERR_UNSUPPORTED, "all the tags and flags");
+    expect((struct wire_job){.model = "plain", .need = "red"}, PEN_ERR_UNSUPPORTED, "all the tags and flags");
 }
 Test(admit, more_classes_than_can_be_told)
 {
@@ -113,7 +127,9 @@ Test(admit, payload_beyond_the_cap)
 Test(admit, dynamic_dimensions_tags_and_versions_are_taken)
 {
     struct desk *desk = ready_desk();
-    desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, 1}, .model = "plain", .version = 2, .tag = "red"});
+    desk_submit(
+        desk, 1,
+        &(struct wire_job){.id = {0xABC, 1}, .model = "plain", .version = 2, .tag = "red", .need = "cpu.isa=avx2"});
     desk_submit(
         desk, 1,
         &(struct wire_job){.id = {0xABC, 2}, .model = "batchy", .dims = {4, 99}, .precision = PRECISION_F16_MATH});

@@ -310,6 +310,30 @@ Test(detached, age_of_a_job_goes_on_behind_a_restart)
     free(paper);
 }
 
+/* Of one that is done its age and the time that is left are told, too. */
+Test(detached, state_of_a_done_job_has_its_times)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    Penstock__ResultMeta *state;
+    desk_client(desk, 1, 0xABC);
+    add_worker(desk);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+    sync_now(desk);
+    desk_wait(desk, 50000);
+    ask_state(desk, 9, &state);
+    cr_expect_str_eq(state->detached->state, "done");
+    cr_expect_eq(state->detached->attempts, 1);
+    cr_expect_geq(state->detached->age_us, 50000);
+    cr_expect_gt(state->detached->left_us, 1000000);
+    penstock__result_meta__free_unpacked(state, NULL);
+    desk_free(desk);
+    free(paper);
+}
+
 Test(detached, same_id_sent_again_is_one_job)
 {
     struct paper *paper = paper_new();
@@ -503,6 +527,29 @@ Test(detached, what_lies_under_another_jobs_id_is_not_believed)
     cr_assert_eq(desk->broker.detached->count, 1u);
     cr_assert_not_null(entry_find(desk->broker.detached, (struct job_id){0xABC, 2}));
     cr_assert_null(entry_find(desk->broker.detached, (struct job_id){0xABC, 1}));
+    desk_free(desk);
+    free(paper);
+}
+
+Test(detached, a_client_that_has_gone_waits_for_nothing)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    desk_client(desk, 2, 0xDEF);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    fetch(desk, 1, (struct job_id){0xABC, 2}, ID);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    const struct watches *watches = &desk->broker.detached->watches;
+    cr_assert_eq(watches->count, 2u);
+    desk_say_client(desk, 2, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    for (int i = 0; i < 6; i++) {
+        desk_wait(desk, 500000);
+        desk_say_client(desk, 1, envelope_make(FRAME_PING), NULL, 0, 0);
+    }
+    cr_assert_eq(watches->count, 1u, "who is there waits on");
+    cr_expect_not_null(watch_find(watches, (struct job_id){0xABC, 2}));
     desk_free(desk);
     free(paper);
 }

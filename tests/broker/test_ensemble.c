@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "classes.h"
 #include "ensemble_desk.h"
 
 TestSuite(ensemble, .init = setup, .fini = teardown);
@@ -209,4 +210,116 @@ Test(ensemble, a_failed_step_is_named_and_who_had_joined_runs_alone)
     run_line(6);
     expect_value(second, 6, false);
     expect_empty();
+}
+
+/* ---- what the whole gives ---- */
+
+/* x -> a -> y1 -> b -> y: what the first step gives is an output of the whole, under another name than the step's. */
+static void open_two_outputs(void)
+{
+    static const struct wire_step steps[] = {{"a", "x", "y1"}, {"b", "y1", "y"}};
+    struct wire_model one[] = {ensemble(steps, 2), model_of("a", 1)}, two[] = {model_of("b", 2)};
+    one[0].gives_more = 1;
+    desk_open(desk);
+    add_worker(ONE, one, 2);
+    add_worker(TWO, two, 1);
+    desk_client(desk, ALICE, ALICE);
+}
+
+/* y = a zero, with an annotation of that output: `classes` classes from number `first` on. */
+static void give_annotated(uint32_t worker, const char *output, uint32_t first, size_t classes)
+{
+    static uint8_t meta[WIRE_META_BYTES];
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    Penstock__Annotation note = PENSTOCK__ANNOTATION__INIT, *notes[] = {&note};
+    static Penstock__Class of[CLASSES_MAX], *list[CLASSES_MAX];
+    struct envelope env = envelope_make(FRAME_RESULT);
+    for (size_t i = 0; i < classes; i++) {
+        penstock__class__init(list[i] = &of[i]);
+        of[i].index = first + (uint32_t)i;
+    }
+    note.output = (char *)(uintptr_t)output;
+    note.classes = list;
+    note.n_classes = classes;
+    result.annotations = notes;
+    result.n_annotations = 1;
+    wire_give(&result);
+    env.job = expect_step(worker);
+    desk_say_worker(desk, worker, env, meta, penstock__result_meta__pack(&result, meta));
+}
+
+static void expect_annotation(const Penstock__ResultMeta *result, size_t i, const char *output, uint32_t index)
+{
+    cr_assert_lt(i, result->n_annotations);
+    cr_expect_str_eq(result->annotations[i]->output, output);
+    cr_expect_eq(result->annotations[i]->classes[0]->index, index);
+}
+
+Test(ensemble, annotations_of_the_steps_are_told_under_the_wholes_names)
+{
+    open_two_outputs();
+    struct job_id id = submit(ALICE);
+    give_annotated(ONE, "y", 5, 1);
+    give_annotated(TWO, "y", 6, 1);
+    Penstock__ResultMeta *result = expect_result(id, PEN_OK);
+    cr_expect_eq(result->n_annotations, 2u);
+    expect_annotation(result, 0, "y1", 5);
+    expect_annotation(result, 1, "y", 6);
+    penstock__result_meta__free_unpacked(result, NULL);
+    expect_empty();
+}
+
+Test(ensemble, annotations_of_what_is_no_output_are_left_out)
+{
+    open_two_outputs();
+    struct job_id id = submit(ALICE);
+    give_annotated(ONE, "z", 5, 1);
+    give_annotated(TWO, "y", 6, 1);
+    Penstock__ResultMeta *result = expect_result(id, PEN_OK);
+    cr_expect_eq(result->n_annotations, 1u);
+    expect_annotation(result, 0, "y", 6);
+    penstock__result_meta__free_unpacked(result, NULL);
+}
+
+Test(ensemble, the_whole_has_no_more_classes_than_one_result_may_have)
+{
+    open_two_outputs();
+    struct job_id id = submit(ALICE);
+    give_annotated(ONE, "y", 0, CLASSES_MAX - 1);
+    give_annotated(TWO, "y", 7, 2);
+    Penstock__ResultMeta *result = expect_result(id, PEN_OK);
+    cr_expect_eq(result->n_annotations, 1u, "the second has one class too many");
+    expect_annotation(result, 0, "y1", 0);
+    penstock__result_meta__free_unpacked(result, NULL);
+    struct wire_job job = job_of(ALICE);
+    job.fill = 9;
+    desk_submit(desk, ALICE, &job);
+    give_annotated(ONE, "y", 0, CLASSES_MAX - 1);
+    give_annotated(TWO, "y", 7, 1);
+    result = expect_result(job.id, PEN_OK);
+    cr_expect_eq(result->n_annotations, 2u, "now there are as many as may be");
+    penstock__result_meta__free_unpacked(result, NULL);
+}
+
+Test(ensemble, only_the_outputs_that_were_asked_for_are_sent)
+{
+    open_two_outputs();
+    static const char *const asked[] = {"y1", "y", NULL};
+    for (size_t i = 0; i < 3; i++) {
+        struct wire_job job = job_of(ALICE);
+        job.output = asked[i];
+        job.fill = (uint8_t)(20 + i);
+        desk_submit(desk, ALICE, &job);
+        desk_result(desk, ONE, expect_step(ONE), 0, 1);
+        desk_result(desk, TWO, expect_step(TWO), 0, 2);
+        Penstock__ResultMeta *result = expect_result(job.id, PEN_OK);
+        cr_assert_eq(result->n_outputs, asked[i] ? 1u : 2u);
+        for (size_t k = 0; k < result->n_outputs; k++) {
+            bool second = strcmp(result->outputs[k]->name, "y") == 0;
+            cr_expect(second || strcmp(result->outputs[k]->name, "y1") == 0);
+            cr_expect_eq(result->outputs[k]->data.data[0], second ? 2 : 1);
+            cr_expect(!asked[i] || strcmp(result->outputs[k]->name, asked[i]) == 0);
+        }
+        penstock__result_meta__free_unpacked(result, NULL);
+    }
 }

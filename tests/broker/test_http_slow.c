@@ -159,3 +159,14 @@ Test(http_crowd, head_that_never_ends_is_told_so)
     free(big);
     close(fd);
 }
+
+/* As many of one address as may be, each between two requests: the one that has waited longest goes for the next one that comes. */
+Test(http_crowd, a_connection_that_waits_for_nothing_gives_its_place_away)
+{
+    come(48, 1, "GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    support_sleep_ms(support_slow(300));
+    uint64_t begun_us = support_now_us();
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(ask_from(1, "/metrics", 5000), 200, "scrape %d", i);
+    cr_expect_lt(support_now_us() - begun_us, (uint64_t)support_slow(4000) * 1000, "long before idle ones are closed");
+}

@@ -136,6 +136,7 @@ Test(metrics, busy_rate_approaches_the_load)
     struct metrics *m = metrics_new(0);
     struct series_tally *series = metrics_series(m, metrics_model(m, "a", 1), "x", PRECISION_F32);
     for (uint64_t second = 1; second <= 60; second++) {
+        series_batch(series, 1, CLOSE_SINGLE);
         series_measured(series, 1, 100, 500000);
         metrics_beat(m, second * 1000000);
     }

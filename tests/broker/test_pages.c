@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
 #include "metrics_json.h"
 #include "metrics_text.h"
+#include "trace_write.h"
+#include "version.h"
 
 static struct snapshot *snapshot;
 static struct model_row model;
@@ -362,4 +365,200 @@ Test(pages, metrics_have_each_outcome_of_a_model, .init = open_snapshot, .fini =
         cr_expect(strstr(page, line), "not there: %s", line);
     }
     free(page);
+}
+
+/* ---- the form of Prometheus' text ---- */
+
+/* The name at the line's start; its length. */
+static size_t name_of(const char *line)
+{
+    return strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:0123456789");
+}
+
+/* {name="value",...}: behind it; NULL: it has another form. */
+static const char *behind_labels(const char *at)
+{
+    if (*at != '{')
+        return at;
+    do {
+        size_t length = name_of(++at);
+        if (length == 0 || strncmp(at + length, "=\"", 2) != 0)
+            return NULL;
+        for (at += length + 2; *at && *at != '"'; at++)
+            if (*at == '\\' && !strchr("\\\"n", *++at))
+                return NULL;
+        if (*at++ != '"')
+            return NULL;
+    } while (*at == ',');
+    return *at == '}' ? at + 1 : NULL;
+}
+
+/* A sample of a family that was declared before it. */
+static void check_sample(const char *line, const char *family)
+{
+    const char *at = behind_labels(line + name_of(line));
+    char *end = NULL;
+    cr_assert(at && *at == ' ' && name_of(line) > 0, "%s", line);
+    double value = strtod(at + 1, &end);
+    cr_expect(end > at + 1 && *end == '\0' && value >= 0, "%s", line);
+    cr_expect(strncmp(line, family, strlen(family)) == 0, "%s is behind the family %s", line, family);
+}
+
+Test(pages, metrics_have_the_form_of_prometheus, .init = open_snapshot, .fini = close_snapshot)
+{
+    struct writer writer = {.text = NULL};
+    char family[128] = "", *rest;
+    metrics_text(snapshot, &writer);
+    writer_text(&writer, "");
+    char *copy = strndup(writer.text, writer.used);
+    size_t samples = 0, families = 0;
+    cr_expect_eq(copy[writer.used - 1], '\n');
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            cr_expect_gt(strlen(line + 7 + name_of(line + 7)), 10u, "%s", line);
+            snprintf(family, sizeof family, "%.*s", (int)name_of(line + 7), line + 7);
+        } else if (strncmp(line, "# TYPE ", 7) == 0) {
+            const char *type = line + 7 + name_of(line + 7);
+            cr_expect(strncmp(line + 7, family, strlen(family)) == 0, "%s", line);
+            cr_expect(strcmp(type, " counter") == 0 || strcmp(type, " gauge") == 0 || strcmp(type, " histogram") == 0,
+                      "%s", line);
+            families++;
+        } else {
+            check_sample(line, family);
+            samples++;
+        }
+    }
+    cr_expect(families > 30 && samples > 100, "%zu %zu", families, samples);
+    free(copy);
+    writer_fini(&writer);
+}
+
+/* ---- whole pages ---- */
+
+/* `text` with `word` in the place of each `from`. */
+static char *replaced(const char *text, const char *from, const char *word)
+{
+    char *out = calloc(1, strlen(text) * (1 + strlen(word)) + 1), *to = out;
+    for (const char *at = text; *at;) {
+        bool here = strncmp(at, from, strlen(from)) == 0;
+        size_t bytes = here ? strlen(word) : 1;
+        memcpy(to, here ? word : at, bytes);
+        to += bytes;
+        at += here ? strlen(from) : 1;
+    }
+    return out;
+}
+
+/* The page is the one in pages/. PENSTOCK_UPDATE_PAGES=1 writes it there instead: read the difference before you keep it. */
+static void expect_whole(const char *file, const char *page)
+{
+    char path[512];
+    size_t size;
+    char *plain = replaced(page, PENSTOCK_SOFTWARE, "SOFTWARE"),
+         *now = replaced(plain, "version=\"" PENSTOCK_VERSION "\"", "version=\"VERSION\"");
+    snprintf(path, sizeof path, "%s/tests/broker/pages/%s", PENSTOCK_SOURCE, file);
+    if (getenv("PENSTOCK_UPDATE_PAGES"))
+        file_write(path, now, strlen(now));
+    char *was = file_read(path, &size);
+    size_t same = 0;
+    while (was[same] && was[same] == now[same])
+        same++;
+    cr_expect(strcmp(was, now) == 0,
+              "%s is another page from here on: %.80s, not %.80s (PENSTOCK_UPDATE_PAGES=1 writes it)", file, now + same,
+              was + same);
+    free(was);
+    free(now);
+    free(plain);
+}
+
+static void fill_histograms(struct series_tally *s)
+{
+    struct histogram *const all[] = {&s->queue, &s->transfer, &s->compute, &s->total, &s->error};
+    for (size_t i = 0; i < LENGTH(all); i++) {
+        *all[i] = (struct histogram){.sum_us = 0};
+        for (uint64_t us = 10 + i; us < 100000000; us *= 2 + i)
+            histogram_add(all[i], us);
+    }
+}
+
+Test(pages, metrics_and_state_are_whole, .init = open_snapshot, .fini = close_snapshot)
+{
+    fill_histograms(&series[1]);
+    series[1].busy_rate = 1.75;
+    offer.busy = true;
+    failure.serving = true;
+    snapshot->draining = snapshot->keys_bad = true;
+    snapshot->unix_offset_us = 1700000000000000;
+    name(worker.name, sizeof worker.name, "a \"worker\"\n\\");
+    char *metrics = page_of(metrics_text), *state = page_of(metrics_json);
+    char *time = strstr(metrics, "process_cpu_seconds_total 0.");
+    cr_assert_not_null(time, "this process has worked for less than a second");
+    memmove(time, time + strcspn(time, "\n"), strlen(time + strcspn(time, "\n")) + 1);
+    expect_whole("metrics.txt", metrics);
+    expect_whole("state.json", state);
+    free(metrics);
+    free(state);
+}
+
+static struct trace_layers *layers_of(uint32_t count)
+{
+    struct trace_layers *layers = calloc(1, sizeof *layers + count * sizeof layers->rows[0]);
+    atomic_init(&layers->users, 1);
+    layers->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(layers->rows[i].name, sizeof layers->rows[i].name, "layer %u", i);
+        snprintf(layers->rows[i].op, sizeof layers->rows[i].op, "Conv%u", i);
+        name(layers->rows[i].backend, sizeof layers->rows[i].backend, "abacus");
+        layers->rows[i].us = 10 + i;
+    }
+    return layers;
+}
+
+/* A job with all that a trace can have. */
+static void fill_rich_trace(struct trace_layers *layers)
+{
+    struct job_trace *rich = &snapshot->recent.rows[1];
+    *rich = (struct job_trace){.id = {7, 10},
+                               .model_row = 1,
+                               .series_row = 1,
+                               .how = FINISH_COMPUTED,
+                               .attempts = 3,
+                               .batch = 4,
+                               .reason = CLOSE_DELAY};
+    rich->ended_us = snapshot->taken_us - 1000;
+    rich->queue_us = 400;
+    rich->transfer_us = 90;
+    rich->worker_us = 500;
+    rich->compute_us = 300;
+    rich->total_us = 1200;
+    rich->client_us = 70;
+    rich->lookup_us = 60;
+    rich->wait_us = 50;
+    rich->gather_us = 40;
+    rich->split_us = 30;
+    name(rich->worker, sizeof rich->worker, "a worker");
+    rich->layers = layers;
+    rich->note.wish = 2;
+    cr_assert(trace_context_parse("00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01", &rich->note.context));
+    trace_note_attempt(&rich->note, "first", 10, 20);
+    trace_note_attempt(&rich->note, "second", 30, 45);
+    snapshot->recent.count = 2;
+}
+
+Test(pages, traces_are_whole_in_each_form, .init = open_snapshot, .fini = close_snapshot)
+{
+    static const char *const questions[][2] = {
+        {"recent", "recent.json"}, {"recent.chrome", "chrome.json"}, {"recent.otlp", "otlp.json"}};
+    struct trace_layers *layers = layers_of(3);
+    snapshot->unix_offset_us = 1700000000000000;
+    fill_rich_trace(layers);
+    for (size_t i = 0; i < LENGTH(questions); i++) {
+        struct writer writer = {.text = NULL};
+        struct pen_error error = {.status = PEN_OK};
+        cr_assert_eq(trace_answer(snapshot, questions[i][0], &writer, &error), PEN_OK, "%s", error.text);
+        writer_text(&writer, "\n");
+        expect_whole(questions[i][1], writer.text);
+        writer_fini(&writer);
+    }
+    trace_layers_release(layers);
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "detached.h"
+#include "detached_entry.h"
+#include "detached_shared_internal.h"
 #include "desk.h"
 #include "client_handler.h"
 #include "paper.h"
@@ -382,7 +383,7 @@ Test(shared, progress_is_told_at_once)
     static const struct {
         const char *state;
         uint32_t attempts;
-    } rows[] = {{"waiting", 0}, {"running", 1}, {"done", 0}};
+    } rows[] = {{"waiting", 0}, {"running", 1}, {"done", 1}};
     submit(0, 1);
     for (uint64_t i = 0; i < 3; i++) {
         if (i == 1)
@@ -466,4 +467,99 @@ Test(shared, brokers_share_a_backlog)
     cr_assert_eq(done[0] + done[1], (uint64_t)JOBS);
     cr_assert_geq(done[0], JOBS * 2 / 5, "%lu %lu", (unsigned long)done[0], (unsigned long)done[1]);
     cr_assert_geq(done[1], JOBS * 2 / 5, "%lu %lu", (unsigned long)done[0], (unsigned long)done[1]);
+}
+
+/* ---- what is due when ---- */
+
+static struct shared *store(int i)
+{
+    return desks[i]->broker.detached->shared;
+}
+
+/* The next look is now; the waiting job was taken so long ago. */
+static size_t count_after_look(uint64_t waited_us)
+{
+    struct detached_store *detached = desks[0]->broker.detached;
+    desk_run(desks[0]);
+    TAILQ_FIRST(&detached->lists[ENTRY_WAITING])->since_us = now() - waited_us;
+    store(0)->look_us = now();
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->look_us, now() + 500000);
+    return detached_count(detached);
+}
+
+Test(shared, a_job_that_cannot_run_here_is_given_back_after_two_seconds)
+{
+    add_worker(0);
+    struct broker *broker = &desks[0]->broker;
+    submit(0, 1);
+    desk_run(desks[0]);
+    cr_assert_eq(detached_count(broker->detached), 1u);
+    struct entry *entry = TAILQ_FIRST(&broker->detached->lists[ENTRY_RUNNING]);
+    cr_assert_not_null(entry);
+    entry_move(broker->detached, entry, ENTRY_WAITING, now());
+    cr_expect_eq(count_after_look(1999999), 1u);
+    cr_expect_eq(store(0)->held, 1u);
+    side_lose(&desks[0]->workers, WORKER); /* so that it is not taken again at once */
+    fleet_by_peer(&broker->fleet, WORKER)->state = WORKER_DRAINING;
+    cr_expect_eq(count_after_look(2000000), 0u);
+    cr_expect_eq(store(0)->held, 0u);
+}
+
+Test(shared, room_is_that_of_the_workers_that_take_work)
+{
+    struct wire_worker large = {.uuid = 9, .name = "large", .slots = 100, .models = &echo, .models_count = 1};
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->room_told, 0u);
+    add_worker(0);
+    cr_expect_eq(store(0)->room_told, 8u);
+    submit(0, 1);
+    desk_run(desks[0]);
+    cr_expect(store(0)->held == 1 && store(0)->room_told == 7);
+    desk_worker(desks[0], WORKER + 1, &large);
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->room_told, 807u);
+    large.uuid = 10;
+    large.name = "larger";
+    desk_worker(desks[0], WORKER + 2, &large);
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->room_told, 1023u, "at most 1024 are held");
+    desk_say_worker(desks[0], WORKER + 2, envelope_make(FRAME_DRAIN), NULL, 0);
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->room_told, 807u);
+    broker_drain(&desks[0]->broker);
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->room_told, 0u);
+}
+
+Test(shared, held_jobs_are_renewed_three_times_in_a_lease)
+{
+    add_worker(0);
+    submit(0, 1);
+    desk_run(desks[0]);
+    for (int i = 0; i < 3; i++) {
+        store(0)->renew_us = now() + 1;
+        desk_run(desks[0]);
+        cr_expect_eq(store(0)->renew_us, now() + 1, "not yet");
+        store(0)->renew_us = now();
+        desk_run(desks[0]);
+        cr_expect_eq(store(0)->renew_us, now() + LEASE / 3);
+        desk_wait(desks[0], 1000);
+    }
+    work(0, 1, 42);
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->held, 0u);
+    store(0)->renew_us = now();
+    desk_run(desks[0]);
+    cr_expect_eq(store(0)->renew_us, now(), "nothing is held");
+}
+
+Test(shared, what_is_on_its_way_to_redis_has_a_limit)
+{
+    store(0)->accepting_bytes = 64u * 1024 * 1024 - 1;
+    send_job(0, 1, NULL);
+    cr_assert_eq(reply(0, 1), PEN_ERR_BUSY);
+    store(0)->accepting_bytes = 0;
+    submit(0, 1);
+    cr_expect_eq(store(0)->accepting_bytes, 0u, "it has arrived");
 }

@@ -190,6 +190,11 @@ size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker)
     hello.slots = worker->slots;
     hello.tags = tags;
     hello.n_tags = worker->tag != NULL;
+    Penstock__Flag flag = PENSTOCK__FLAG__INIT, *flags[1] = {&flag};
+    flag.name = text(worker->flag);
+    flag.value = text(worker->flag_value);
+    hello.flags = flags;
+    hello.n_flags = worker->flag != NULL;
     hello.takes_orders = worker->takes_orders;
     hello.runs_alone = worker->runs_alone;
     hello.bulk = worker->bulk;
@@ -241,7 +246,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     Penstock__TensorDesc input = PENSTOCK__TENSOR_DESC__INIT, *inputs[1] = {&input};
     uint8_t data[4096];
     int64_t dims[2] = {job->dims[0] ? job->dims[0] : 1, job->dims[1] ? job->dims[1] : 4};
-    char *outputs[1] = {text(job->output)}, *tags[1] = {text(job->tag)};
+    char *outputs[1] = {text(job->output)}, *tags[1] = {text(job->tag)}, *needs[1] = {text(job->need)};
     size_t bytes = (size_t)(dims[0] * dims[1]);
     input.name = text(job->input ? job->input : "x");
     input.dtype = job->dtype ? job->dtype : PEN_DTYPE_U8;
@@ -267,6 +272,8 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.n_outputs = job->output != NULL;
     request.tags = tags;
     request.n_tags = job->tag != NULL;
+    request.needs = needs;
+    request.n_needs = job->need != NULL;
     request.explain = job->explain;
     request.top_k = job->top_k;
     request.version_label = text(job->version_label);

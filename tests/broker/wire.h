@@ -58,7 +58,8 @@ struct wire_worker {
     uint64_t uuid;
     const char *name;
     uint32_t slots;
-    const char *tag; /* NULL = none */
+    const char *tag;               /* NULL = none */
+    const char *flag, *flag_value; /* NULL = none */
     bool takes_orders, runs_alone;
     bool bulk; /* knows ATTACH, CHUNK and CREDIT */
     uint64_t budget_bytes, queue_bytes;
@@ -77,7 +78,7 @@ struct wire_job {
     int64_t dims[2];   /* [rows, elements] */
     uint32_t rank;     /* 0 = 2 */
     uint8_t fill;
-    const char *backend, *output, *tag, *tenant;
+    const char *backend, *output, *tag, *need, *tenant;
     enum precision precision;
     uint8_t priority;
     uint64_t deadline_us;

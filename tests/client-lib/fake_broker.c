@@ -144,6 +144,7 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
     meta.liveness_us = b->liveness_us ? b->liveness_us : 20000000;
     meta.max_job_bytes = b->max_job_bytes;
     meta.digest_kind = b->digest_kind;
+    meta.needs = b->knows_needs;
     env.status = (uint8_t)b->hello_status;
     env.major = b->major ? b->major : env.major;
     env.minor = b->first_minor ? 0 : env.minor;
@@ -238,6 +239,7 @@ static void note_submit(struct fake_seen *s, const struct envelope *env, const u
     s->outputs = (unsigned)job->n_outputs;
     s->parameters = (unsigned)job->n_parameters;
     s->tags = (unsigned)job->n_tags;
+    s->needs = (unsigned)job->n_needs;
     penstock__job_meta__free_unpacked(job, NULL);
 }
 

@@ -29,6 +29,7 @@ struct fake_behaviour {
     enum pen_status job_status; /* of results */
     enum pen_status hello_status;
     uint8_t major;                      /* of the welcome's envelope; 0 = ours */
+    bool knows_needs;                   /* of jobs: flags of workers */
     bool first_minor;                   /* the welcome is one of version 1.0 */
     uint64_t heartbeat_us, liveness_us; /* 0 = 100 ms, 20 s: a busy machine is not silence */
     uint64_t max_job_bytes;
@@ -43,7 +44,7 @@ struct fake_seen {
     uint64_t acknowledged; /* highest */
     struct envelope last_submit;
     char model[64], tenant[64], backend[64], verb[64], argument[64], hello_name[64];
-    unsigned inputs, outputs, parameters, tags;
+    unsigned inputs, outputs, parameters, tags, needs;
     uint64_t version, grace_us;
     uint64_t sequence_after[16]; /* by the low bits of the job's number */
     char traceparent[64];

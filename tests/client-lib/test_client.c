@@ -72,7 +72,7 @@ Test(client, large_inputs_travel_raw_and_come_back_whole)
 
 Test(client, every_option_reaches_the_wire)
 {
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.knows_needs = true});
     struct pen_client_options o;
     pen_client *client = NULL;
     pen_client_options_init(&o, sizeof o);
@@ -82,7 +82,7 @@ Test(client, every_option_reaches_the_wire)
     cr_assert_eq(pen_client_connect(&o, &client, NULL), PEN_OK);
     struct pen_tensor in = tensor_of("x", small, sizeof small);
     struct pen_job_options job = job_of(&in);
-    const char *outputs[] = {"y"}, *tags[] = {"gpu", "eu"};
+    const char *outputs[] = {"y"}, *tags[] = {"gpu", "eu"}, *needs[] = {"vk_i8"};
     struct pen_parameter parameters[] = {{"a", PEN_PARAMETER_TEXT, {.text = "b"}},
                                          {"c", PEN_PARAMETER_INTEGER, {.integer = -3}},
                                          {"d", PEN_PARAMETER_NUMBER, {.number = 0.5}},
@@ -91,6 +91,8 @@ Test(client, every_option_reaches_the_wire)
     job.outputs_count = 1;
     job.tags = tags;
     job.tags_count = 2;
+    job.needs = needs;
+    job.needs_count = 1;
     job.parameters = parameters;
     job.parameters_count = 4;
     job.deadline_us = 50 * SECOND;
@@ -111,6 +113,7 @@ Test(client, every_option_reaches_the_wire)
     cr_assert_eq(seen.grace_us, 77);
     cr_assert_eq(seen.outputs, 1);
     cr_assert_eq(seen.tags, 2);
+    cr_assert_eq(seen.needs, 1);
     cr_assert_eq(seen.parameters, 4);
     cr_assert_eq(seen.last_submit.priority, 7);
     cr_assert_eq(seen.last_submit.precision, PEN_PRECISION_F32);
@@ -389,75 +392,6 @@ Test(client, eight_threads_share_one_client)
     }
     cr_assert_eq(counters_of(client).jobs_ended, 1600);
     cr_assert_eq(counters_of(client).jobs_pending, 0);
-    pen_client_free(client);
-    fake_stop(fake);
-}
-
-struct tally {
-    int called, again;
-    pen_client *client;
-    const struct pen_job_options *job;
-};
-
-static void on_result(pen_job *job, pen_result *result, void *arg)
-{
-    struct tally *tally = arg;
-    char id[PEN_JOB_ID_BYTES];
-    cr_assert_eq(pen_result_status(result), PEN_OK);
-    cr_assert(*pen_job_id(job, id));
-    pen_result_free(result);
-    tally->called++;
-    if (tally->again-- > 0) {
-        cr_assert_eq(pen_client_submit(tally->client, tally->job, NULL, NULL), PEN_OK);
-    }
-}
-
-Test(client, callbacks_run_in_dispatch_when_the_fd_is_readable)
-{
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
-    pen_client *client = connect_to(fake_endpoint(fake));
-    struct pen_tensor in = tensor_of("x", small, sizeof small);
-    struct pen_job_options job = job_of(&in);
-    struct tally tally = {.again = 50, .client = client, .job = &job};
-    job.callback = on_result;
-    job.callback_arg = &tally;
-    int fd = pen_client_fd(client);
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(pen_client_fd(client), fd);
-    pen_job *handle = NULL;
-    pen_result *result = NULL;
-    for (int i = 0; i < 9; i++) {
-        cr_assert_eq(pen_client_submit(client, &job, NULL, NULL), PEN_OK);
-    }
-    cr_assert_eq(pen_client_submit(client, &job, &handle, NULL), PEN_OK);
-    cr_assert_eq(pen_job_wait(handle, 0, &result, NULL), PEN_ERR_INVALID, "its result goes to the callback");
-    while (tally.called < 60) {
-        struct pollfd item = {.fd = fd, .events = POLLIN};
-        cr_assert_eq(poll(&item, 1, 5000), 1, "readable within 5 s; %d called", tally.called);
-        cr_assert_eq(tally.called > 0 || pen_client_dispatch(client, 0) > 0, true);
-        pen_client_dispatch(client, 0);
-    }
-    struct pollfd item = {.fd = fd, .events = POLLIN};
-    cr_assert_eq(poll(&item, 1, 20), 0, "nothing left to dispatch");
-    cr_assert_eq(tally.called, 60);
-    pen_job_free(handle);
-    pen_client_free(client);
-    fake_stop(fake);
-}
-
-Test(client, dispatch_waits_without_the_fd_too)
-{
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
-    pen_client *client = connect_to(fake_endpoint(fake));
-    struct pen_tensor in = tensor_of("x", small, sizeof small);
-    struct pen_job_options job = job_of(&in);
-    struct tally tally = {.client = client, .job = &job};
-    job.callback = on_result;
-    job.callback_arg = &tally;
-    cr_assert_eq(pen_client_dispatch(client, 10000), 0);
-    cr_assert_eq(pen_client_submit(client, &job, NULL, NULL), PEN_OK);
-    cr_assert_eq(pen_client_dispatch(client, 5 * SECOND), 1);
-    cr_assert_eq(tally.called, 1);
     pen_client_free(client);
     fake_stop(fake);
 }

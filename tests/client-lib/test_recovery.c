@@ -253,6 +253,25 @@ Test(recovery, what_a_broker_of_1_0_would_pass_over_is_not_sent_to_it)
     fake_stop(fake);
 }
 
+/* An older broker of 1.1 says nothing of flags either, and would run the job on any worker. */
+Test(recovery, flags_are_not_demanded_of_a_broker_that_does_not_know_them)
+{
+    static const char *const needs[] = {"vk_i8"};
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.knows_needs = false});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    struct pen_error error = {.status = PEN_OK};
+    pen_result *result = NULL;
+    job.needs = needs;
+    job.needs_count = 1;
+    cr_assert_eq(pen_client_run(client, &job, &result, &error), PEN_ERR_UNSUPPORTED);
+    cr_assert(strstr(error.text, "flags of workers"), "%s", error.text);
+    cr_assert_eq(fake_see(fake).submits, 0);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(recovery, an_idle_client_pings)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.heartbeat_us = 50000});

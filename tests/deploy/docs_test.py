@@ -155,6 +155,9 @@ def figures():
     for path in sorted(commands):
         check(os.access(SOURCE / path, os.X_OK), f"tests/README.md: {path} can be run")
     benches = {f"tests/bench/{file.name}" for file in (SOURCE / "tests/bench").iterdir() if file.is_file() and os.access(file, os.X_OK)}
+    for path in sorted(benches):
+        helped = subprocess.run([SOURCE / path, "--help"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+        check(helped.returncode == 0 and len(helped.stdout) > 50 and not helped.stderr, f"{path} --help says what it measures{helped.stderr[-200:]}")
     helpers = {path for path in benches if any(Path(path).name in other.read_text() for other in (SOURCE / "tests/bench").glob("*.sh"))}
     helpers -= {path for path in benches if path.endswith(".sh")}
     check(benches - helpers <= commands, f"tests/README.md names every bench: {sorted(benches - helpers - commands)}")

@@ -170,6 +170,27 @@ Test(cli, workers_json_shows_backend_state_and_flags)
     cJSON_Delete(json);
 }
 
+Test(cli, a_flag_of_the_worker_is_demanded_by_its_name_or_value)
+{
+    char *out, *err;
+    cr_assert_eq(pool_cli(&pool, "workers", ARGS("--flags"), &out, &err), 0, "%s", err);
+    cr_expect_not_null(strstr(out, "  backend.xnnpack              available"), "%s", out);
+    free(out);
+    free(err);
+    const char *file = SAMPLE("03_three.png");
+    cr_expect_eq(pool_cli(&pool, "submit",
+                          ARGS("digits", file, "--require", "selftest.xnnpack.f32", "--require", "placement=fallback"),
+                          &out, &err),
+                 0, "%s", err);
+    free(out);
+    free(err);
+    cr_expect_neq(pool_cli(&pool, "submit", ARGS("digits", file, "--require", "placement=strict"), &out, &err), 0, "%s",
+                  out);
+    cr_expect_not_null(strstr(out, "has all the tags and flags"), "%s%s", out, err);
+    free(out);
+    free(err);
+}
+
 Test(cli, load_json_has_the_documented_keys_and_true_figures)
 {
     cJSON *json =

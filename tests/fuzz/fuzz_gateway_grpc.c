@@ -1,5 +1,6 @@
-/* What peers send to a gateway over HTTP/2, in two pieces, through a real server and TCP on loopback: frames, headers, messages and their prefixes, which are read as inferences. A stream's
-   messages are answered one by one; the answers of other calls come at once, later, or never. */
+/* What peers send to a gateway over HTTP/2, in two pieces, through a real server and TCP on loopback: frames, headers, messages and their prefixes, packed or
+   not, which are read as inferences. A stream's messages are answered one by one, or several are under way and the last is answered first; the answers of other
+   calls come at once, later, or never. */
 #include <errno.h>
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -7,36 +8,75 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "grpc_calls.h"
 #include "grpc_infer.h"
 #include "grpc_server.h"
 #include "local_host.h"
 
 static struct grpc_server *server;
 static struct sockaddr_in address;
-static struct grpc_request *waiting;
+#define WAITING_MAX 16
+
+static struct grpc_request *waiting[WAITING_MAX];
 
 static bool streams(void *context, const char *path)
 {
     (void)context;
-    return strcmp(path, "/s/s") == 0;
+    return strncmp(path, "/s/", 3) == 0;
 }
 
 static void on_gone(void *arg)
 {
-    (void)arg;
-    waiting = NULL;
+    *(struct grpc_request **)arg = NULL;
+}
+
+/* False: there is no place, and the request is answered at once. */
+static bool wait_for(struct grpc_request *request)
+{
+    for (unsigned i = 0; i < WAITING_MAX; i++) {
+        if (waiting[i])
+            continue;
+        waiting[i] = request;
+        request->waiter = &waiting[i];
+        request->gone = on_gone;
+        return true;
+    }
+    return false;
+}
+
+static void answer(struct grpc_request *request)
+{
+    struct grpc_answer answer = {.parts_count = 0};
+    if (request->message_bytes)
+        bytes_add(&answer.text, request->message, request->message_bytes);
+    grpc_send(request, &answer, streams(NULL, request->path) ? GRPC_NEXT : GRPC_LAST);
+}
+
+/* The last first. */
+static void answer_waiting(void)
+{
+    for (unsigned i = WAITING_MAX; i-- > 0;) {
+        struct grpc_request *request = waiting[i];
+        waiting[i] = NULL;
+        if (request && i % 4 == 3)
+            grpc_end(request, GRPC_ABORTED, "later");
+        else if (request)
+            answer(request);
+    }
 }
 
 /* Every message is read as an inference, too. */
 static void read_inference(const struct grpc_request *request)
 {
     struct hold *hold = hold_new();
-    const struct grpc_infer_source source = {
-        .message = request->message, .bytes = request->message_bytes, .hold = hold};
+    struct grpc_infer_source source = {.message = request->message, .bytes = request->message_bytes, .hold = hold};
     struct inference *inference = NULL;
     struct pen_error error = {.status = PEN_OK};
     bool final = false;
-    if (hold && grpc_infer_read(&source, &inference, &final, &error) != PEN_OK && !error.text[0])
+    if (hold &&
+        (grpc_inflate(request->packed, &source.message, &source.bytes, 65536, hold, &error) != PEN_OK ||
+         grpc_infer_read(&source, &inference, &final, &error) != PEN_OK) &&
+        !error.text[0])
         abort(); /* a refusal has a sentence */
     inference_free(inference);
     hold_release(hold);
@@ -44,21 +84,17 @@ static void read_inference(const struct grpc_request *request)
 
 static void on_request(void *context, struct grpc_request *request)
 {
-    struct grpc_answer answer = {.parts_count = 0};
     bool stream = streams(context, request->path);
     if (!request->ended)
         read_inference(request);
     if (stream && request->ended) {
         grpc_end(request, GRPC_OK, "");
-    } else if (!stream && !waiting && strcmp(request->path, "/w") == 0) {
-        waiting = request;
-        request->gone = on_gone;
+    } else if (request->path[1] && strcmp(request->path + strlen(request->path) - 1, "w") == 0 && wait_for(request)) {
+        grpc_next(request);
     } else if (!stream && strcmp(request->path, "/e") == 0) {
         grpc_end(request, GRPC_INTERNAL, "50% \xc3\xb6");
     } else {
-        if (request->message_bytes)
-            bytes_add(&answer.text, request->message, request->message_bytes);
-        grpc_send(request, &answer, !stream);
+        answer(request);
     }
 }
 
@@ -111,9 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0 && data[0] % 8) /* else the input has its own */
         say(fd, (const uint8_t *)preface, sizeof preface - 1);
     say(fd, data + (size > 0), first);
-    if (waiting && size % 2)
-        grpc_end(waiting, GRPC_ABORTED, "later");
-    waiting = size % 2 ? NULL : waiting;
+    if (size % 2)
+        answer_waiting();
     say(fd, data + (size > 0) + first, size > 0 ? size - 1 - first : 0);
     close(fd);
     for (unsigned i = 0; i < 1000 && grpc_server_counts(server).connections > 0; i++) {

@@ -172,7 +172,6 @@ def jobs(client):
     refused(lambda: client.infer("batched", [tensor("x", np.zeros((1, 4), np.float64), "FP64")]), "INVALID_ARGUMENT", "", "a wrong datatype")
     refused(lambda: client.infer("batched", [scores], model_version="9"), "NOT_FOUND", "", "a wrong version")
     refused(lambda: client.infer("batched", [scores], priority=256), "INVALID_ARGUMENT", "priority", "a priority beyond 255")
-    refused(lambda: client.infer("batched", [scores], compression_algorithm="gzip"), "UNIMPLEMENTED", "compressed", "a compressed message")
     check(client.get_inference_statistics("sums").model_stats[0].inference_stats.success.count == 41, "statistics count what went through")
 
 
@@ -189,8 +188,41 @@ def streams(client):
     check(all(result.get_response().id == str(n) and (result.as_numpy("y") == n).all() for n, (result, error) in enumerate(seen) if n != 5), "a stream, in order")
     check(seen[5][0] is None and "none" in str(seen[5][1]), "one that fails, and the stream goes on", seen[5])
     check([n for n, (r, _) in enumerate(seen) if r and r.get_response().parameters["triton_final_response"].bool_param] == [7], "its last answer")
+    for step in range(12):
+        client.async_stream_infer("adder", [tensor("x", np.array([[1, 2]], np.float32), "FP32")], sequence_id=99, sequence_start=step == 0, sequence_end=step == 11)
+    seen = [got.get(timeout=30) for _ in range(12)]
+    check([r and r.as_numpy("y").tolist() for r, _ in seen] == [[[n, 2 * n]] for n in range(1, 13)], "a sequence whose requests are under way together", seen[0][1])
     client.stop_stream()
     check(got.empty(), "nothing else came")
+
+
+def packed(client, channel):
+    """Messages that are compressed, in and out; what they unpack to has the same limits."""
+    x = np.arange(40000, dtype=np.float32).reshape(1, -1) % 7
+    for coding in ("gzip", "deflate"):
+        answer = client.infer("same_fp32", [tensor("x", x, "FP32")], compression_algorithm=coding)
+        check((answer.as_numpy("y") == x).all(), f"a message in {coding}")
+        check(client.get_model_metadata("batched", headers={}).name == "batched", "and one that is not, beside it")
+    got = queue.Queue()
+    client.start_stream(callback=lambda result, error: got.put((result, error)), compression_algorithm="gzip")
+    for number in range(20):
+        client.async_stream_infer("same_fp32", [tensor("x", x + number, "FP32")], request_id=str(number))
+    seen = [got.get(timeout=30) for _ in range(20)]
+    check(all(result.get_response().id == str(n) and (result.as_numpy("y") == x + n).all() for n, (result, error) in enumerate(seen)), "a stream in gzip, in order", seen[0][1])
+    client.stop_stream()
+    request = service_pb2.ModelInferRequest(model_name="same_fp32", raw_input_contents=[x.tobytes()])
+    request.inputs.add(name="x", datatype="FP32", shape=[1, 40000])
+    infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", service_pb2.ModelInferRequest.SerializeToString, None)
+    before = metric_of(channel.gateway, "penstock_gateway_grpc_bytes_out_total")
+    infer(request, timeout=30, compression=grpc.Compression.Gzip)
+    check(metric_of(channel.gateway, "penstock_gateway_grpc_bytes_out_total") - before < 20000, "the answer is packed, too")
+    names = channel.unary_unary("/inference.GRPCInferenceService/RepositoryIndex", service_pb2.RepositoryIndexRequest.SerializeToString,
+                                service_pb2.RepositoryIndexResponse.FromString)
+    check(len(names(service_pb2.RepositoryIndexRequest(), timeout=30, compression=grpc.Compression.Gzip).models) > 3, "a short call in gzip")
+
+
+def metric_of(gateway, name):
+    return int([line.split()[1] for line in gateway.ask("metrics").body.decode().splitlines() if line.startswith(name + " ")][0])
 
 
 def shared(client):
@@ -298,13 +330,15 @@ def edges(gateway, channel, stub):
     for service in ("", "inference.GRPCInferenceService", "grpc.health.v1.Health"):
         check(health(field(1, service) if service else b"", timeout=30) == b"\x08\x01", f"health of '{service}'")
     refused(lambda: health(field(1, "none"), timeout=30), "NOT_FOUND", "service", "health of an unknown service")
-    refused(lambda: list(channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=30)), "UNIMPLEMENTED", "Check", "health is not watched")
     refused(lambda: channel.unary_unary("/inference.GRPCInferenceService/None")(b"", timeout=30), "UNIMPLEMENTED", "reflection", "an unknown method")
     infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     refused(lambda: infer(b"\x0a\xff", timeout=30), "INVALID_ARGUMENT", "ModelInferRequest", "a message that is none")
     refused(lambda: infer(models.field(1, b"\xff\xfe"), timeout=30), "INVALID_ARGUMENT", "UTF-8", "a name that is no text")
     refused(lambda: infer(b"", timeout=30), "INVALID_ARGUMENT", "model", "an empty message")
     refused(lambda: infer(bytes(2 << 20), timeout=30), "RESOURCE_EXHAUSTED", "--max-body", "a message that is too large")
+    refused(lambda: infer(bytes(4 << 20), timeout=30, compression=grpc.Compression.Gzip), "RESOURCE_EXHAUSTED", "unpacks to more", "one that is too large unpacked")
+    live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+    refused(lambda: live(bytes(3 << 20), timeout=30, compression=grpc.Compression.Gzip), "RESOURCE_EXHAUSTED", "unpacks to more", "the same of a short call")
     refused(lambda: channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", metadata=[("x", "y" * 20000)], timeout=30), "RESOURCE_EXHAUSTED", "", "large headers")
     with socket.create_connection((gateway.host, gateway.grpc_port), timeout=10) as plain_http:
         plain_http.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -330,7 +364,7 @@ def late(gateway, pool, channel):
     call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", service_pb2.ModelInferRequest.SerializeToString, None)
 
     def metric(name):
-        return int([line.split()[1] for line in gateway.ask("metrics").body.decode().splitlines() if line.startswith(name + " ")][0])
+        return metric_of(gateway, name)
     pool.worker.send_signal(19)
     try:
         refused(lambda: call(request, timeout=0.4), "DEADLINE_EXCEEDED", "", "a deadline that passes")
@@ -406,6 +440,17 @@ def tokens(folder):
         refused(lambda: client.load_model("batched", headers=ann), "PERMISSION_DENIED", "admin", "its key lacks the role")
         refused(lambda: client.update_log_settings({"log_info": True}, headers=ann), "PERMISSION_DENIED", "settings", "the gateway's settings are not everybody's")
         check(client.get_log_settings(headers=ann), "but they may be looked at")
+    with grpc.insecure_channel(gateway.grpc) as channel:
+        watching = [channel.unary_stream("/grpc.health.v1.Health/Watch")(field(1, service) if service else b"", timeout=60)
+                    for service in ("", "inference.GRPCInferenceService", "none")]
+        check([next(watch) for watch in watching] == [b"\x08\x01", b"\x08\x01", b"\x08\x03"], "health is watched without a token")
+        pool.worker.terminate()
+        check([next(watch) for watch in watching[:2]] == [b"\x08\x02"] * 2, "without a worker it is NOT_SERVING")
+        watching[1].cancel()
+        gateway.program.terminate()
+        for watch in (watching[0], watching[2]):
+            refused(lambda watch=watch: next(watch), "UNAVAILABLE", "ending", "a watch ends with the gateway")
+    check(gateway.program.wait(20) == 0, "and does not hold it up")
     check(pool.stop() == [0, 0, 0], "all end in good order")
 
 
@@ -424,6 +469,8 @@ def main():
             for part in (calls, types, jobs, streams, shared):
                 part(client)
             contents(stub)
+            channel.gateway = gateway
+            packed(client, channel)
             descriptors(reflection(channel))
             late(gateway, pool, channel)
         with grpc.insecure_channel(small.grpc) as channel:

@@ -131,7 +131,7 @@ def complaint(tree, path, quote, name):
 
 
 def generated(name):
-    return name in {"kernel_table.h", "penstock_config.h"}
+    return name in {"kernel_table.h", "kept_list.h", "penstock_config.h"}
 
 
 def check_includes(tree):

@@ -2,6 +2,7 @@
 #include "assertion.h"
 
 #include "logline.h"
+#include "mutex.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -99,4 +100,39 @@ Test(assertion, what_is_slow_to_check_is_asked_with_checks_alone)
 {
     cr_expect_eq(asked_with_checks(), 1);
     cr_expect_eq(asked_without_checks(), 0);
+}
+
+static void lock_twice(void)
+{
+    pthread_mutex_t mutex;
+    mutex_init(&mutex);
+    mutex_take(&mutex);
+    mutex_take(&mutex);
+}
+
+static void unlock_twice(void)
+{
+    pthread_mutex_t mutex;
+    mutex_init(&mutex);
+    mutex_take(&mutex);
+    mutex_give(&mutex);
+    mutex_give(&mutex);
+}
+
+static void end_locked(void)
+{
+    pthread_mutex_t mutex;
+    mutex_init(&mutex);
+    mutex_take(&mutex);
+    mutex_fini(&mutex);
+}
+
+Test(assertion, wrong_uses_of_a_lock_are_told)
+{
+    cr_expect_eq(signal_of(lock_twice), SIGABRT);
+    has("who takes a lock does not hold it");
+    cr_expect_eq(signal_of(unlock_twice), SIGABRT);
+    has("who gives a lock back holds it");
+    cr_expect_eq(signal_of(end_locked), SIGABRT);
+    has("nobody holds a lock at its end");
 }

@@ -74,6 +74,22 @@ static void make_alone(void)
     making_end("heartbeat_paused");
 }
 
+static void make_needs(void)
+{
+    static char *needs[] = {"vk_i8", "cpu.isa=avx2"};
+    Penstock__JobMeta meta = making_job();
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    meta.needs = needs;
+    meta.n_needs = 2;
+    making_begin("SUBMIT that demands flags of its worker: one that is on, one with a value");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_needs");
+    welcome.needs = true;
+    making_begin("WELCOME of a broker that knows such demands");
+    making_header(making_example(FRAME_WELCOME), &welcome.base);
+    making_end("welcome_needs");
+}
+
 static void make_timeouts(void)
 {
     Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
@@ -176,6 +192,7 @@ void vectors_later_make(void)
     make_failures();
     make_annotations();
     make_timeouts();
+    make_needs();
     make_detached();
     make_alone();
 }

@@ -12,6 +12,7 @@ import os
 import pkgutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 faulthandler.dump_traceback_later(100, exit=True)
@@ -23,7 +24,7 @@ sys.path.insert(0, str(SOURCE / "tests/proto/vectors"))
 import check as second_reader  # noqa: E402
 import numpy as np  # noqa: E402
 import penstock  # noqa: E402
-from penstock import job, keys, results, schema, tensors, wire  # noqa: E402
+from penstock import job, keys, metas, results, schema, tensors, wire  # noqa: E402
 from penstock.errors import STATUS_NAMES  # noqa: E402
 
 METAS = {wire.SUBMIT: schema.JobMeta, wire.RESULT: schema.ResultMeta, wire.CLIENT_HELLO: schema.ClientHello, wire.WELCOME: schema.Welcome,
@@ -114,6 +115,43 @@ def refused(kind, call, what):
         check(error.text.endswith("."), what, error.text)
 
 
+def strange_answers():
+    """What a worker may send: each ends its job CORRUPT, and nothing else happens."""
+    def answer(data=b"\0" * 8, **desc):
+        meta = schema.ResultMeta(model="m")
+        meta.outputs.add(**{"name": "y", "dtype": 1, "dims": [2], "bytes": len(data), "data": data, **desc})
+        packed = meta.SerializeToString()
+        return results.read_result(wire.decode(wire.encode(wire.RESULT, 1, 1, meta=packed)), packed, [])
+    check(answer().status == "OK" and answer()["y"].tolist() == [0, 0] and answer().tensors["y"].dims == (2,), "a good one, seen twice")
+    for what, desc in {"other dims": {"dims": [3]}, "a negative dim": {"dims": [-2]}, "a shape that no array has": {"data": b"", "dims": [0, 1 << 62, 1 << 62]},
+                       "nine dims": {"dims": [1] * 8 + [2]}, "other bytes": {"bytes": 9}, "a type that is none": {"dtype": 99}, "a frame that is absent": {"frame": 1},
+                       "a name with a NUL": {"name": "y\0"}, "no name": {"name": ""}, "texts past their end": {"dtype": 8, "data": b"\xff" * 8}}.items():
+        result = answer(**desc)
+        check(result.status == "CORRUPT" and isinstance(result.exception(), penstock.CorruptError) and not result.outputs, f"an answer with {what}", result)
+    nul = schema.ResultMeta(model="m", worker="a\0b")
+    nul.outputs.add(name="y", dtype=1, dims=[2], bytes=8, data=b"\0" * 8)
+    packed = nul.SerializeToString()
+    check(results.read_result(wire.decode(wire.encode(wire.RESULT, 1, 1, meta=packed)), packed, []).status == "CORRUPT", "a text with a NUL beside a payload of zeros")
+
+
+def descriptions():
+    """What is put together from kept pieces is what protobuf reads and packs."""
+    for i, inputs in enumerate(({"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, {"x": np.zeros((0, 3), np.int64)}, {"b": np.ones((40, 40), np.float64), "a": np.zeros(3, bool)},
+                                {"s": np.array(["one", ""], object), "h": np.ones(2, ">f4")}, {"f": np.asfortranarray(np.arange(6, dtype=np.uint8).reshape(2, 3))})):
+        for _ in range(2):  # the second time from what was kept
+            made = job.make_job("m", inputs, copy=True, tenant="t", digest_kind=wire.XXH3, version=i, outputs=["y"] if i else None, parameters={"p": i} if i else None,
+                                sequence="mary" if i == 2 else 0, explain=i == 3, trace="layers" if i == 4 else False, top_k=i)
+            meta = schema.JobMeta.FromString(made.meta)
+            seen = [(d.name, bytes(made.frames[d.frame - 1]) if d.frame else d.data, d.bytes, tuple(d.dims)) for d in meta.inputs]
+            wish = [tensors.pack(name, value, True) for name, value in inputs.items()]
+            check(seen == [(w.name, bytes(w.data), len(w.data), w.dims) for w in wish], f"inputs of description {i}", seen)
+            said = (meta.model, meta.tenant, meta.version, list(meta.outputs), meta.top_k, meta.sequence, meta.explain, meta.trace)
+            check(said == ("m", "t", i, ["y"] if i else [], i, "mary" if i == 2 else "", i == 3, 2 if i == 4 else 0), f"the rest of description {i}", said)
+            check(abs(meta.submit_unix_us - time.time() * 1e6) < 1e7, "the time of submission", meta.submit_unix_us)
+    for now in (0, 1, 127, 128, 16383, 16384, (1 << 50) + 5):
+        check(schema.JobMeta.FromString(metas._SUBMIT_TIME + metas.varint(now)).submit_unix_us == now, f"a number of {now}")
+
+
 def make(**options):
     return job.make_job("m", options.pop("inputs", {"x": np.zeros(2, np.float32)}), copy=True, tenant="", digest_kind=wire.XXH3, **options)
 
@@ -124,7 +162,7 @@ def refusals():
     refused(penstock.InvalidError, lambda: make(top_k=1001), "too many classes")
     refused(penstock.InvalidError, lambda: make(deadline=-1), "a deadline in the past")
     refused(penstock.InvalidError, lambda: make(sequence_start=True), "a start of no sequence")
-    refused(penstock.InvalidError, lambda: make(detached="7"), "a job id that is none")
+    refused(penstock.InvalidError, lambda: job.make_fetch("7", "", False, None), "a job id that is none")
     refused(penstock.InvalidError, lambda: make(outputs="y"), "a text for a list")
     refused(penstock.TooLargeError, lambda: make(parameters={"p": "x" * 70000}), "a description beyond its cap")
     refused(penstock.TooLargeError, lambda: make(inputs={f"x{i}": np.zeros(1) for i in range(65)}), "65 inputs")
@@ -153,6 +191,8 @@ def main():
         found = doctest.testmod(importlib.import_module("penstock." + module.name))
         check(found.failed == 0, f"doctests of {module.name}", found)
     arrays()
+    strange_answers()
+    descriptions()
     refusals()
     package.end()
 

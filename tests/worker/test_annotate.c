@@ -90,6 +90,14 @@ Test(annotate, caps_cut_every_row_alike)
     Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
     annotations_put(a, &meta);
     cr_expect_leq(penstock__result_meta__get_packed_size(&meta), a->bytes);
+    size_t classes = 10, before = 0;
+    annotations_clear(a);
+    annotations_add(a, &wordy, "y", &scores, 1, (uint32_t)classes);
+    before = a->bytes;
+    annotations_add(a, &wordy, "z", &scores, 1, 990); /* beside another output: what is left of the room */
+    cr_expect(a->rows_count == 2 && a->rows[0].n_classes == classes && a->bytes <= ANNOTATE_BYTES_MAX);
+    cr_expect(a->rows[1].n_classes > 90 && a->classes_count == classes + a->rows[1].n_classes,
+              "%zu classes, %zu bytes of which %zu were there", a->rows[1].n_classes, a->bytes, before);
     annotations_clear(a);
     scores = scores_of(values, ROWS * CLASSES / 2, 2);
     annotations_add(a, &served, "y", &scores, 1, 1);

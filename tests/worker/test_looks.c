@@ -96,6 +96,8 @@ Test(looks, a_file_that_goes_on_changing_is_told_of_once_and_left_alone)
         snprintf(text, sizeof text, "%.*s", i + 1, "not a model");
         looks_put_text("a/2/model.onnx", text);
         cr_expect(!looks_again());
+        cr_expect(looks_logged("are still changing") == (i > 0), "a change in one step is none to tell of: %s",
+                  looks_log);
     }
     LOGGED_ONCE("the files in");
     LOGGED_ONCE("a/2 are still changing");

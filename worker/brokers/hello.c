@@ -354,7 +354,7 @@ static void flags_fill(struct hello *hello, const struct hello_facts *facts)
 {
     enum { OWN = 3 };
     char zmq[32];
-    int major = 0, minor = 0, patch = 0;
+    int major, minor, patch;
     size_t count = 0;
     const struct pen_flag *flags = pen_engine_flags(facts->engine, &count);
     zmq_version(&major, &minor, &patch);

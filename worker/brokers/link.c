@@ -3,6 +3,7 @@
 
 #include "control.pb-c.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "keys.h"
 #include "notify.h"
@@ -47,6 +48,8 @@ static void transfers_end(struct link *link)
 void link_close(struct link *link, int linger_ms)
 {
     transfers_end(link);
+    PEN_ASSERT(!link->transfers.socket && !link->transfers.arrivals && !link->transfers.departures,
+               "no transfer outlives its connection");
     if (!link->socket)
         return;
     zmq_setsockopt(link->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
@@ -58,10 +61,12 @@ void link_close(struct link *link, int linger_ms)
 static void unsent_drop_first(struct link *link)
 {
     struct reply *reply = link->unsent;
+    PEN_ASSERT(link->unsent_bytes >= reply->bytes, "a reply that waits was counted with its bytes");
     link->unsent = reply->next;
     if (!link->unsent)
         link->unsent_last = NULL;
     link->unsent_bytes -= reply->bytes;
+    PEN_ASSERT(link->unsent || link->unsent_bytes == 0, "without a reply that waits, no bytes wait");
     reply_free(reply);
 }
 
@@ -112,6 +117,7 @@ static void *socket_new(const struct link *link, void *context)
 static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen_error *reterr)
 {
     zmq_msg_t frame;
+    PEN_ASSERT(link->socket && link->context->hello, "a hello has a connection to go on, and models to tell");
     enum pen_status status = hello_frame(link->context->hello, &link->in_flight, link->unsent, &frame, reterr);
     if (status != PEN_OK)
         return status;
@@ -230,6 +236,7 @@ static void refused(struct link *link, enum pen_status status, const char *text)
         return; /* the hello's own time-out tries again */
     link->state = LINK_REFUSED;
     link->exit_code = status == PEN_ERR_VERSION ? WORKER_EXIT_VERSION : WORKER_EXIT_REFUSED;
+    PEN_ASSERT(link->exit_code != WORKER_EXIT_OK, "a worker that is refused does not end as if all were well");
 }
 
 static void unsent_flush(struct link *link)
@@ -241,6 +248,7 @@ static void unsent_flush(struct link *link)
         link_reply(link, reply);
     }
     link->unsent_last = NULL;
+    PEN_ASSERT(link->unsent_bytes == 0, "all bytes that waited were those of the replies");
 }
 
 void link_welcome(struct link *link, const struct envelope *env, const uint8_t *meta, uint64_t now_us)
@@ -264,6 +272,8 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
         link->transfers.from_bytes = welcome->bulk_bytes;
         bulk_way_welcome(&link->transfers.way, welcome->broker_uuid, welcome->bulk_port, link->liveness_us);
         link->state = LINK_SERVING;
+        PEN_ASSERT(link->socket && link->heartbeat_us >= HEARTBEAT_US_MIN && link->liveness_us >= LIVENESS_US_MIN,
+                   "a broker that serves us has a connection, and times that can be kept");
         link->complained_us = link->denied_us = 0;
         log_event(LOG_INFO, "welcome",
                   "broker=%s software=%.64s heartbeat_us=%" PRIu64 " liveness_us=%" PRIu64 " restarted=%d",
@@ -324,6 +334,8 @@ static void keep(struct link *link, struct reply *reply)
     *(link->unsent_last ? &link->unsent_last->next : &link->unsent) = reply;
     link->unsent_last = reply;
     link->unsent_bytes += reply->bytes;
+    PEN_ASSERT(link->unsent && (link->unsent == link->unsent_last || link->unsent->next),
+               "the replies that wait lead to the newest");
     while (link->unsent_bytes > UNSENT_BYTES_MAX && link->unsent != link->unsent_last) {
         log_event(LOG_WARN, "result_dropped", "bytes=%zu error=%s", link->unsent->bytes,
                   "no broker, and too many results wait for one: the job will run again");
@@ -387,7 +399,9 @@ uint64_t link_ping(struct link *link)
 {
     link->pings_owed++;
     pings_send(link);
-    return ++link->pings;
+    link->pings++;
+    PEN_ASSERT(link->pings_owed <= link->pings, "no more PINGs are owed than were counted");
+    return link->pings;
 }
 
 bool link_update(struct link *link)
@@ -491,6 +505,8 @@ void link_check(struct link *link, uint64_t now_us)
         link->hello_us = now_us; /* try again as after an unanswered hello; soon when memory was the reason */
         link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? hello_wait_us(link) - MEMORY_WAIT_US : 0;
     }
+    PEN_ASSERT(!link->gives_back && (link->state == LINK_HELLO || link->state == LINK_CLOSED),
+               "a connection that is made anew has said hello, or is closed");
 }
 
 /* Three quarters of the interval, so that "at least every heartbeat_us" also holds under load. */

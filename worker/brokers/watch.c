@@ -1,6 +1,7 @@
 /* watch.c - the watch's thread: it carries out orders, makes room, looks at the folder, and posts changes. */
 #include "watch_own.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
@@ -50,6 +51,7 @@ static void post(struct watch *watch)
     hello_free(watch->posted); /* nobody has taken the older one: the newer one has all of its changes */
     watch->posted = hello;
     uint64_t generation = ++watch->generation;
+    PEN_ASSERT(generation > atomic_load(&watch->settled), "a change is settled after it was posted");
     atomic_store(&watch->any_posted, true);
     pthread_mutex_unlock(&watch->lock);
     retired_offered(&watch->retired, generation);
@@ -74,6 +76,7 @@ static bool heat(struct watch *watch, struct served *served)
     const struct watch_context *context = &watch->context;
     struct pen_error error = {0};
     uint64_t start_us = clock_now_us();
+    PEN_ASSERT(served->residence.cold && served->residence.wanted_us != 0, "a model is heated that is cold and wanted");
     if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
         residence_explain((uint64_t)context->options->memory_budget, &error);
         watch_failed(watch, served->name, served->version, served->stamp, &error);
@@ -128,6 +131,7 @@ static bool room_step(struct watch *watch)
         return heat(watch, wanted);
     case ROOM_EVICT:
         watch->room_us = 0;
+        PEN_ASSERT(victim && victim != wanted && !victim->residence.cold, "another model makes room, one in memory");
         log_event(LOG_INFO, "model_leaves", "model=%s version=%" PRIu64 " for=%s", victim->name, victim->version,
                   wanted->name);
         retired_cool(&watch->retired, victim);
@@ -376,15 +380,16 @@ struct hello *watch_take(struct watch *watch, uint64_t *ret_generation)
         return NULL;
     pthread_mutex_lock(&watch->lock);
     struct hello *hello = watch->posted;
+    PEN_ASSERT(hello, "what any_posted tells of is there: only this thread takes it");
     watch->posted = NULL;
     atomic_store(&watch->any_posted, false);
-    if (hello)
-        *ret_generation = watch->generation;
+    *ret_generation = watch->generation;
     pthread_mutex_unlock(&watch->lock);
     return hello;
 }
 
 void watch_settled(struct watch *watch, uint64_t generation)
 {
+    PEN_ASSERT(generation > atomic_load(&watch->settled), "changes settle one after the other");
     atomic_store(&watch->settled, generation);
 }

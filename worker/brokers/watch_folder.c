@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "assertion.h"
 #include "deadline.h"
 #include "loader.h"
 #include "logline.h"
@@ -101,6 +102,9 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
         entry_failed(watch, entry, reterr);
         return false;
     }
+    PEN_ASSERT(!replaced || (replaced != served && replaced->version == served->version),
+               "a model takes the place of its own version");
+    PEN_ASSERT_SLOW(watch_serving(watch, entry) == served, "what was loaded serves its entry");
     served_log(served, clock_now_us() - start_us);
     catalog_seen_forget(&watch->seen, entry->name);
     failures_drop(watch->seen.failures, entry->name, entry->version, 0);
@@ -124,6 +128,7 @@ static void note_unrest(struct watch *watch, const struct catalog *found)
 {
     uint64_t unrest[CATALOG_MODELS_MAX];
     size_t count = 0;
+    PEN_ASSERT(found->entries_count <= CATALOG_MODELS_MAX, "a look has room for all that a scan may find");
     for (size_t i = 0; i < found->entries_count; i++) {
         const struct catalog_entry *entry = &found->entries[i];
         if (among(watch->before, watch->before_count, entry->stamp))
@@ -251,6 +256,7 @@ bool watch_retire(struct watch *watch, const struct catalog *found, const char *
     }
     if (only)
         return changed;
+    PEN_ASSERT(gone_count <= catalog->count, "what has gone was in the catalog");
     memcpy(watch->gone, gone, gone_count * sizeof *gone);
     watch->gone_count = gone_count;
     return changed;

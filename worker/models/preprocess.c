@@ -18,16 +18,10 @@ static void planes(const struct preprocess *pre, const uint8_t *pixels, size_t c
     for (uint32_t c = 0; c < pre->channels; c++) {
         const uint8_t *from = pixels + pre->from[c];
         float *to = out + c * count;
-        switch (pre->channels) {
-        case 1:
-            plane(from, count, 1, pre->flip, pre->mean[c], pre->scale[c], to);
-            break;
-        case 3:
+        if (pre->channels == 3)
             plane(from, count, 3, pre->flip, pre->mean[c], pre->scale[c], to);
-            break;
-        default:
+        else
             plane(from, count, pre->channels, pre->flip, pre->mean[c], pre->scale[c], to);
-        }
     }
 }
 

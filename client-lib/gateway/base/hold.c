@@ -2,17 +2,26 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+#include "assertion.h"
+
+/* Small pieces share a block; the budget counts blocks with their heads, so that many small pieces are not had for less than they cost. */
+#define CHUNK_BYTES 2048u
+#define ALIGNMENT   16u
 
 struct hold_block {
     struct hold_block *next;
-    size_t bytes;
-    _Alignas(16) char data[];
+    size_t bytes; /* of data */
+    _Alignas(ALIGNMENT) char data[];
 };
 
 struct hold {
     atomic_uint references;
     struct hold_block *blocks; /* the newest first */
+    char *chunk;               /* [chunk_left], of one of the blocks */
+    size_t chunk_left;
 };
 
 static atomic_size_t budget = (size_t)1 << 30, used;
@@ -57,19 +66,19 @@ void hold_release(void *memory)
     while (hold->blocks) {
         struct hold_block *block = hold->blocks;
         hold->blocks = block->next;
-        atomic_fetch_sub(&used, block->bytes);
+        atomic_fetch_sub(&used, sizeof *block + block->bytes);
         free(block);
     }
     free(hold);
 }
 
-void *hold_take(struct hold *hold, size_t bytes)
+static char *take_block(struct hold *hold, size_t bytes)
 {
-    if (!budget_take(bytes))
+    if (bytes > SIZE_MAX / 2 || !budget_take(sizeof(struct hold_block) + bytes))
         return NULL;
     struct hold_block *block = malloc(sizeof *block + bytes);
     if (!block) {
-        atomic_fetch_sub(&used, bytes);
+        atomic_fetch_sub(&used, sizeof *block + bytes);
         return NULL;
     }
     block->next = hold->blocks;
@@ -78,9 +87,36 @@ void *hold_take(struct hold *hold, size_t bytes)
     return block->data;
 }
 
+static char *take_piece(struct hold *hold, size_t bytes)
+{
+    if (bytes > hold->chunk_left) {
+        char *chunk = take_block(hold, CHUNK_BYTES);
+        if (!chunk)
+            return NULL;
+        hold->chunk = chunk;
+        hold->chunk_left = CHUNK_BYTES;
+    }
+    char *piece = hold->chunk;
+    hold->chunk += bytes;
+    hold->chunk_left -= bytes;
+    return piece;
+}
+
+void *hold_take(struct hold *hold, size_t bytes)
+{
+    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return bytes <= HOLD_PIECE_BYTES ? take_piece(hold, rounded) : take_block(hold, bytes);
+}
+
+static bool is_chunk(const struct hold *hold, const struct hold_block *block)
+{
+    return hold->chunk > block->data && hold->chunk <= block->data + block->bytes;
+}
+
 void *hold_resize(struct hold *hold, size_t bytes)
 {
     struct hold_block *old = hold->blocks;
+    PEN_ASSERT(!is_chunk(hold, old), "a piece that shares its block keeps its size");
     size_t more = bytes > old->bytes ? bytes - old->bytes : 0;
     if (!budget_take(more))
         return NULL;

@@ -12,12 +12,14 @@
 
 struct hold;
 
+#define HOLD_PIECE_BYTES 512u /* up to that, pieces share a block */
+
 struct hold *hold_new(void); /* with one reference; NULL without memory */
 void hold_retain(struct hold *hold);
 void hold_release(void *hold); /* fits pen_job_options.release; NULL is fine */
 /* `bytes` writable bytes, aligned to 16; NULL without memory or beyond the budget. */
 void *hold_take(struct hold *hold, size_t bytes);
-/* The block that was taken last, with `bytes` bytes from now on; may move. NULL: it is as it was. */
+/* What was taken last, if it had more than HOLD_PIECE_BYTES: with `bytes` bytes from now on; may move. NULL: it is as it was. */
 void *hold_resize(struct hold *hold, size_t bytes);
 
 void hold_budget_set(size_t bytes); /* of all holds together */

@@ -58,7 +58,7 @@ static enum pen_status session_open(struct session_pool *pool, const char *key_f
     snprintf(session->key_file, sizeof session->key_file, "%s", key_file);
     session->directory = directory_new(session->client);
     session->regions = regions_new(pool->options->region_rule);
-    int fd = pen_client_fd(session->client);
+    int fd = pen_client_loop_fd(session->client);
     if (session->directory && session->regions && fd >= 0 &&
         pool->options->watch(pool->options->context, fd, on_ready, session))
         return PEN_OK;

@@ -13,10 +13,10 @@ struct grpc_call {
 };
 
 void grpc_reply(struct gateway *gateway, unsigned kind, struct grpc_request *request, struct grpc_answer *answer,
-                bool last)
+                enum grpc_then then)
 {
     gateway->grpc_answers[kind][GRPC_OK]++;
-    grpc_send(request, answer, last);
+    grpc_send(request, answer, then);
 }
 
 void grpc_refuse(struct gateway *gateway, unsigned kind, struct grpc_request *request, enum grpc_code code,
@@ -28,22 +28,76 @@ void grpc_refuse(struct gateway *gateway, unsigned kind, struct grpc_request *re
 
 /* ---- messages ---- */
 
-static void *take_memory(void *hold, size_t bytes)
+struct unpack_memory {
+    struct hold *hold;
+    bool short_of;
+};
+
+static void *take_memory(void *arg, size_t bytes)
 {
-    return hold_take(hold, bytes ? bytes : 1);
+    struct unpack_memory *memory = arg;
+    void *taken = hold_take(memory->hold, bytes ? bytes : 1);
+    memory->short_of |= !taken;
+    return taken;
 }
 
-static void leave_memory(void *hold, void *memory)
+static void leave_memory(void *arg, void *taken)
 {
-    (void)hold;
-    (void)memory;
+    (void)arg;
+    (void)taken;
 }
 
-ProtobufCMessage *grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t bytes,
-                              struct hold *hold)
+static enum pen_status no_memory(struct pen_error *reterr)
 {
-    ProtobufCAllocator memory = {.alloc = take_memory, .free = leave_memory, .allocator_data = hold};
-    return protobuf_c_message_unpack(descriptor, &memory, bytes, (const uint8_t *)data);
+    return pen_error_set(reterr, PEN_ERR_NO_MEMORY,
+                         "no memory is left for the message; send it again later, or raise --body-memory");
+}
+
+const ProtobufCMessage *grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t bytes,
+                                    struct hold *hold, struct pen_error *reterr)
+{
+    struct unpack_memory memory = {.hold = hold};
+    ProtobufCAllocator allocator = {.alloc = take_memory, .free = leave_memory, .allocator_data = &memory};
+    const ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, bytes, (const uint8_t *)data);
+    if (!message && memory.short_of)
+        no_memory(reterr);
+    else if (!message)
+        pen_error_set(reterr, PEN_ERR_INVALID, "the message is no %s", descriptor->short_name);
+    return message;
+}
+
+enum pen_status grpc_inflate(enum content_coding packed, const char **data, size_t *bytes, size_t bytes_max,
+                             struct hold *hold, struct pen_error *reterr)
+{
+    char *to = NULL;
+    if (packed == CODING_NONE)
+        return PEN_OK;
+    enum pen_status status = content_unpack(packed, *data, *bytes, bytes_max, hold, &to, bytes, NULL);
+    if (status == PEN_ERR_NO_MEMORY)
+        return no_memory(reterr);
+    if (status == PEN_ERR_TOO_LARGE)
+        return pen_error_set(reterr, status,
+                             "the compressed message unpacks to more than %zu bytes, which is too large", bytes_max);
+    if (status != PEN_OK)
+        return pen_error_set(reterr, PEN_ERR_INTERNAL,
+                             "the message is not compressed as grpc-encoding (%s) says, or is cut",
+                             content_coding_name(packed));
+    *data = to;
+    return PEN_OK;
+}
+
+const ProtobufCMessage *grpc_short_message(const ProtobufCMessageDescriptor *descriptor,
+                                           const struct grpc_request *request, struct hold *hold,
+                                           struct pen_error *reterr)
+{
+    const char *data = request->message;
+    size_t bytes = request->message_bytes;
+    if (!hold) {
+        no_memory(reterr);
+        return NULL;
+    }
+    enum pen_status status = grpc_inflate(request->packed, &data, &bytes, GRPC_SHORT_BYTES, hold, reterr);
+    return status == PEN_OK ? grpc_unpack(descriptor, data, bytes, hold, reterr) : NULL;
 }
 
 /* ---- answers ---- */
@@ -107,7 +161,7 @@ static void call_finish(struct offload_task *task)
     if (call->request) {
         enum pen_status status = write_answer(call, &answer.text);
         if (status == PEN_OK) {
-            grpc_reply(call->call.gateway, call->call.kind, call->request, &answer, true);
+            grpc_reply(call->call.gateway, call->call.kind, call->request, &answer, GRPC_LAST);
         } else {
             bytes_fini(&answer.text);
             grpc_refuse(call->call.gateway, call->call.kind, call->request, grpc_code_of(status),
@@ -141,27 +195,23 @@ static bool keep_text(const ProtobufCMessage *message, const char *field, char *
     return true;
 }
 
-/* NULL: well; else what is wrong. */
-static const char *take_message(struct grpc_call *call)
+static enum pen_status take_message(struct grpc_call *call, struct pen_error *reterr)
 {
     const struct grpc_method *method = call->method;
-    struct grpc_request *request = call->request;
-    if (!(call->call.hold = hold_new()))
-        return "no memory for the request";
-    const ProtobufCMessage *message =
-        grpc_unpack(method->takes, request->message, request->message_bytes, call->call.hold);
+    call->call.hold = hold_new();
+    const ProtobufCMessage *message = grpc_short_message(method->takes, call->request, call->call.hold, reterr);
     if (!message)
-        return "the message is malformed, or no memory is left for it";
+        return reterr->status;
     if (!keep_text(message, method->model, call->call.model, sizeof call->call.model) ||
         !keep_text(message, method->model ? "version" : NULL, call->call.version, sizeof call->call.version) ||
         !keep_text(message, method->region, call->call.region, sizeof call->call.region))
-        return "a name is UTF-8 of at most 255 bytes, a version of 63";
+        return pen_error_set(reterr, PEN_ERR_INVALID, "a name is UTF-8 of at most 255 bytes, a version of 63");
     if (method->body)
         method->body(message, &call->body);
     call->call.body = call->body.data;
     call->call.body_bytes = call->body.used;
     call->call.answer = method->look && call->body.used == 0 ? method->look : method->answer;
-    return call->body.failed ? "no memory for the request" : NULL;
+    return call->body.failed ? no_memory(reterr) : PEN_OK;
 }
 
 void grpc_call_begin(const struct grpc_who *who, const struct grpc_method *method)
@@ -178,9 +228,9 @@ void grpc_call_begin(const struct grpc_who *who, const struct grpc_method *metho
     call->call.kind = who->kind;
     call->request = who->request;
     call->method = method;
-    const char *why = take_message(call);
-    if (why) {
-        grpc_refuse(who->gateway, who->kind, who->request, GRPC_INVALID_ARGUMENT, why);
+    struct pen_error error = {.status = PEN_OK};
+    if (take_message(call, &error) != PEN_OK) {
+        grpc_refuse(who->gateway, who->kind, who->request, grpc_code_of(error.status), error.text);
         call_free(call);
         return;
     }

@@ -47,12 +47,21 @@ void grpc_call_begin(const struct grpc_who *who, const struct grpc_method *metho
 
 /* Count the answer, and send it. */
 void grpc_reply(struct gateway *gateway, unsigned kind, struct grpc_request *request, struct grpc_answer *answer,
-                bool last);
+                enum grpc_then then);
 void grpc_refuse(struct gateway *gateway, unsigned kind, struct grpc_request *request, enum grpc_code code,
                  const char *text);
 
-/* The request's message in memory of `hold`, which frees it. NULL: malformed, or no memory. */
-ProtobufCMessage *grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t bytes,
-                              struct hold *hold);
+#define GRPC_SHORT_BYTES (1u << 20) /* of a short call's message that came packed */
+
+/* Those bytes as a message in memory of `hold`, which frees it. NULL: INVALID or NO_MEMORY with a sentence. */
+const ProtobufCMessage *grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *data, size_t bytes,
+                                    struct hold *hold, struct pen_error *reterr);
+/* What came packed as it was before, in `hold`: at most bytes_max. INTERNAL, TOO_LARGE or NO_MEMORY with a sentence. */
+enum pen_status grpc_inflate(enum content_coding packed, const char **data, size_t *bytes, size_t bytes_max,
+                             struct hold *hold, struct pen_error *reterr);
+/* Both, for the message of a short call. */
+const ProtobufCMessage *grpc_short_message(const ProtobufCMessageDescriptor *descriptor,
+                                           const struct grpc_request *request, struct hold *hold,
+                                           struct pen_error *reterr);
 
 #endif

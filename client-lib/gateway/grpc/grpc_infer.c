@@ -21,7 +21,8 @@ struct grpc_exchange {
     struct hold *message_hold; /* of the message as it came; NULL once it is read */
     const char *message;
     size_t message_bytes;
-    struct hold *hold; /* of what was read from it */
+    enum content_coding packed, wanted; /* of the message; of the answer */
+    struct hold *hold;                  /* of what was read from it */
     uint64_t began_us, deadline_us, input_us, output_us;
     struct inference *inference;
     pen_result *result;
@@ -72,7 +73,7 @@ static void end_badly(struct grpc_exchange *exchange)
         gateway->grpc_answers[exchange->kind][code]++;
         grpc_infer_write_error(exchange->inference ? exchange->inference->id : NULL, exchange->error.text,
                                &answer.text);
-        grpc_send(exchange->request, &answer, false);
+        grpc_send(exchange->request, &answer, GRPC_NEXT);
     } else if (exchange->request) {
         grpc_refuse(gateway, exchange->kind, exchange->request, code, exchange->error.text);
     }
@@ -85,11 +86,13 @@ static void end_well(struct grpc_exchange *exchange)
     struct grpc_answer answer = {.text = content->text,
                                  .parts = content->parts,
                                  .parts_count = content->parts_count,
+                                 .packed = content->packed,
                                  .release = exchange_free,
                                  .release_arg = exchange};
     content->text = (struct bytes){.data = NULL};
     count(exchange);
-    grpc_reply(exchange->gateway, exchange->kind, exchange->request, &answer, !exchange->form.stream);
+    grpc_reply(exchange->gateway, exchange->kind, exchange->request, &answer,
+               exchange->form.stream ? GRPC_NEXT : GRPC_LAST);
 }
 
 static void finish(struct grpc_exchange *exchange)
@@ -135,24 +138,25 @@ static void write_answer(struct grpc_exchange *exchange, const struct listing *l
     uint64_t from_us = clock_now_us();
     const struct inference *inference = exchange->inference;
     const struct pen_model *model = listing ? listing_find(listing, inference->model, inference->version) : NULL;
-    exchange->content = malloc(sizeof *exchange->content);
+    exchange->content = calloc(1, sizeof *exchange->content);
     if (!exchange->content) {
         exchange->status = pen_error_set(&exchange->error, PEN_ERR_NO_MEMORY, "no memory for the answer");
         return;
     }
-    exchange->content->text = (struct bytes){.data = NULL};
-    exchange->content->parts_count = 0;
     exchange->status = grpc_infer_write(inference, exchange->result, model, exchange->session->regions, exchange->form,
                                         exchange->content, &exchange->error);
+    if (exchange->status == PEN_OK && exchange->wanted != CODING_NONE)
+        grpc_content_pack(exchange->content, exchange->wanted);
     exchange->output_us = clock_now_us() - from_us;
 }
 
-/* Classes need the model's labels, and so the listing. */
+/* Classes need the model's labels, and so the listing; packing takes its time. */
 static void work_write(struct offload_task *task)
 {
     struct grpc_exchange *exchange = (struct grpc_exchange *)task;
     const struct listing *listing = NULL;
-    directory_get(exchange->session->directory, exchange->gateway->refresh_us, &listing, NULL);
+    if (infer_classifies(exchange->inference))
+        directory_get(exchange->session->directory, exchange->gateway->refresh_us, &listing, NULL);
     write_answer(exchange, listing);
     listing_release(listing);
 }
@@ -174,6 +178,8 @@ static void on_result(struct inference *inference, pen_result *result)
         end_badly(exchange);
     } else if (infer_classifies(inference)) {
         send_away(exchange, exchange->gateway->questions, work_write, done_write);
+    } else if (exchange->wanted != CODING_NONE) {
+        send_away(exchange, exchange->gateway->compute, work_write, done_write);
     } else {
         write_answer(exchange, NULL);
         finish(exchange);
@@ -185,12 +191,15 @@ static void on_result(struct inference *inference, pen_result *result)
 static void read_request(struct grpc_exchange *exchange)
 {
     uint64_t from_us = clock_now_us();
-    const struct grpc_infer_source source = {.message = exchange->message,
-                                             .bytes = exchange->message_bytes,
-                                             .regions = exchange->local ? exchange->session->regions : NULL,
-                                             .hold = exchange->hold};
+    struct grpc_infer_source source = {.message = exchange->message,
+                                       .bytes = exchange->message_bytes,
+                                       .regions = exchange->local ? exchange->session->regions : NULL,
+                                       .hold = exchange->hold};
     bool final = false;
-    exchange->status = grpc_infer_read(&source, &exchange->inference, &final, &exchange->error);
+    exchange->status = grpc_inflate(exchange->packed, &source.message, &source.bytes, exchange->gateway->body_max,
+                                    exchange->hold, &exchange->error);
+    if (exchange->status == PEN_OK)
+        exchange->status = grpc_infer_read(&source, &exchange->inference, &final, &exchange->error);
     exchange->form.final = final && exchange->form.stream;
     hold_release(exchange->message_hold);
     exchange->message_hold = NULL;
@@ -224,6 +233,8 @@ static void submit(struct grpc_exchange *exchange)
     exchange->status = inference_submit(inference, exchange->session, &exchange->error);
     if (exchange->status != PEN_OK)
         end_badly(exchange);
+    else
+        grpc_next(exchange->request); /* in their order: a sequence's requests are submitted one after the other */
 }
 
 static void work_read(struct offload_task *task)
@@ -255,9 +266,11 @@ static struct grpc_exchange *exchange_new(const struct grpc_who *who, bool strea
     exchange->message_hold = request->hold;
     exchange->message = request->message;
     exchange->message_bytes = request->message_bytes;
-    exchange->began_us = stream ? clock_now_us() : request->began_us;
+    exchange->packed = request->packed;
+    exchange->wanted = request->wanted;
+    exchange->began_us = request->began_us;
     exchange->deadline_us = request->deadline_us;
-    memcpy(exchange->trace, request->traceparent, sizeof exchange->trace);
+    memcpy(exchange->trace, request->traceparent, strlen(request->traceparent) + 1);
     request->hold = NULL;
     who->gateway->inferences++;
     return exchange;
@@ -272,7 +285,7 @@ static void begin(const struct grpc_who *who, bool stream)
     }
     exchange->request->waiter = exchange;
     exchange->request->gone = on_exchange_gone;
-    if (exchange->message_bytes > READ_HERE_BYTES) {
+    if (exchange->message_bytes > READ_HERE_BYTES || exchange->packed != CODING_NONE) {
         send_away(exchange, exchange->gateway->compute, work_read, done_read);
     } else {
         read_request(exchange);

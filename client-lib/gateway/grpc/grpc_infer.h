@@ -34,6 +34,7 @@ struct grpc_content {
     struct bytes text;                             /* all but the outputs' bytes */
     struct iovec parts[2 * INFERENCE_TENSORS_MAX]; /* heads, and views into the result or the hold, in turns */
     size_t parts_count;
+    bool packed; /* all of it lies in text */
     unsigned char heads[INFERENCE_TENSORS_MAX][GRPC_HEAD_BYTES];
 };
 
@@ -46,6 +47,8 @@ struct grpc_infer_form {
 enum pen_status grpc_infer_write(const struct inference *inference, const pen_result *result,
                                  const struct pen_model *model, struct regions *regions, struct grpc_infer_form form,
                                  struct grpc_content *ret_content, struct pen_error *reterr);
+/* Packs it, where it is large enough for that to pay and memory is there. */
+void grpc_content_pack(struct grpc_content *content, enum content_coding coding);
 /* A ModelStreamInferResponse that says why a request failed. */
 void grpc_infer_write_error(const char *id, const char *text, struct bytes *to);
 

@@ -425,12 +425,10 @@ enum pen_status grpc_infer_read(const struct grpc_infer_source *source, struct i
     struct pen_error error = {.status = PEN_OK};
     struct grpc_reader reader = {.source = source, .inference = inference_new(source->hold), .error = &error};
     reader.message = (const void *)grpc_unpack(&inference__model_infer_request__descriptor, source->message,
-                                               source->bytes, source->hold);
+                                               source->bytes, source->hold, &error);
     if (!reader.inference)
         no_memory(&reader);
-    else if (!reader.message)
-        fail(&reader, "the message is no ModelInferRequest, or no memory is left for it (--body-memory)");
-    else if (take_request(&reader)) {
+    else if (reader.message && take_request(&reader)) {
         *ret_inference = reader.inference;
         *ret_final = reader.final;
         return PEN_OK;

@@ -6,6 +6,8 @@
 #include "json_tensor.h"
 #include "transcode.h"
 
+#define PACK_BYTES 1024u /* smaller answers go as they are */
+
 /* The numbers of grpc_service.proto. */
 enum response_field {
     RESPONSE_MODEL = 1,
@@ -178,6 +180,21 @@ enum pen_status grpc_infer_write(const struct inference *inference, const pen_re
     if (status == PEN_OK && ret_content->text.failed)
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the answer");
     return status;
+}
+
+static uint64_t content_bytes(const struct grpc_content *content)
+{
+    uint64_t bytes = content->text.used;
+    for (size_t i = 0; i < content->parts_count; i++)
+        bytes += content->parts[i].iov_len;
+    return bytes;
+}
+
+void grpc_content_pack(struct grpc_content *content, enum content_coding coding)
+{
+    content->packed = content_bytes(content) >= PACK_BYTES &&
+                      content_pack(coding, &content->text, content->parts, content->parts_count);
+    content->parts_count = content->packed ? 0 : content->parts_count;
 }
 
 void grpc_infer_write_error(const char *id, const char *text, struct bytes *to)

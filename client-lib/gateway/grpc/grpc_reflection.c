@@ -129,6 +129,7 @@ static void write_services(struct bytes *to)
         penstock__gateway__file_names__free_unpacked(names, NULL);
     }
     wire_bytes(to, 6, list.data, list.used);
+    to->failed |= list.failed;
     bytes_fini(&list);
 }
 
@@ -173,25 +174,37 @@ static void write_reflection(const Grpc__Reflection__V1__ServerReflectionRequest
     }
 }
 
+/* The answer begins with what was asked. */
+static void write_answer(const Grpc__Reflection__V1__ServerReflectionRequest *message, struct bytes *to)
+{
+    struct bytes asked = {.data = NULL};
+    size_t bytes = grpc__reflection__v1__server_reflection_request__get_packed_size(message);
+    if (bytes_reserve(&asked, bytes))
+        asked.used = grpc__reflection__v1__server_reflection_request__pack(message, (uint8_t *)asked.data);
+    wire_text(to, 1, message->host);
+    wire_bytes(to, 2, asked.data, asked.used);
+    to->failed |= asked.failed;
+    bytes_fini(&asked);
+    write_reflection(message, to);
+}
+
 void grpc_reflection_next(const struct grpc_who *who)
 {
     struct grpc_request *request = who->request;
     struct grpc_answer answer = {.parts = NULL};
-    struct hold *hold = request->ended ? NULL : hold_new();
-    const Grpc__Reflection__V1__ServerReflectionRequest *message =
-        hold ? (const void *)grpc_unpack(&grpc__reflection__v1__server_reflection_request__descriptor, request->message,
-                                         request->message_bytes, hold)
-             : NULL;
-    if (message) {
-        wire_text(&answer.text, 1, message->host);
-        wire_bytes(&answer.text, 2, request->message, request->message_bytes);
-        write_reflection(message, &answer.text);
-    }
-    hold_release(hold);
-    if (request->ended)
+    struct pen_error error = {.status = PEN_OK};
+    if (request->ended) {
         grpc_refuse(who->gateway, who->kind, request, GRPC_OK, "");
-    else if (message)
-        grpc_reply(who->gateway, who->kind, request, &answer, false);
+        return;
+    }
+    struct hold *hold = hold_new();
+    const void *message =
+        grpc_short_message(&grpc__reflection__v1__server_reflection_request__descriptor, request, hold, &error);
+    if (message)
+        write_answer(message, &answer.text);
+    hold_release(hold);
+    if (message)
+        grpc_reply(who->gateway, who->kind, request, &answer, GRPC_NEXT);
     else
-        grpc_refuse(who->gateway, who->kind, request, GRPC_INVALID_ARGUMENT, "the message is malformed");
+        grpc_refuse(who->gateway, who->kind, request, grpc_code_of(error.status), error.text);
 }

@@ -63,7 +63,7 @@ static const struct special {
     {OIP "ModelInfer", "infer", grpc_infer_begin, false, false},
     {OIP "ModelStreamInfer", "stream_infer", grpc_infer_next, true, false},
     {"/grpc.health.v1.Health/Check", "health", grpc_health_check, false, true},
-    {"/grpc.health.v1.Health/Watch", "health", grpc_health_watch, false, true},
+    {"/grpc.health.v1.Health/Watch", "health_watch", grpc_health_watch, false, true},
     {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "reflection", grpc_reflection_next, true, false},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "reflection", grpc_reflection_next, true, false},
 };
@@ -93,6 +93,12 @@ bool grpc_routes_stream(void *gateway, const char *path)
     return special && special->streams;
 }
 
+/* What stays open needs a place of its own. */
+static bool lasts(const struct special *special)
+{
+    return special && special->take == grpc_health_watch;
+}
+
 /* NULL: go on; else why not now. */
 static const char *objection(const struct gateway *gateway, const struct grpc_request *request, bool open)
 {
@@ -111,7 +117,7 @@ void grpc_routes_take(void *context, struct grpc_request *request)
     const char *kind = special ? special->kind : method ? method->kind : "other";
     bool open = special ? special->open : method && method->open;
     struct grpc_who who = {.gateway = gateway, .request = request, .session = gateway->own, .kind = call_kind(kind)};
-    const char *why = objection(gateway, request, open);
+    const char *why = objection(gateway, request, open && !lasts(special));
     struct pen_error error = {.status = PEN_OK};
     enum pen_status status =
         open ? PEN_OK : gateway_find_session(gateway, request->authorization, &who.session, &who.may_set, &error);

@@ -16,6 +16,7 @@
 #define EVENTS_MAX  256
 #define ACCEPTS_MAX 64
 #define LOOK_US     100000u
+#define KEEP_S      60 /* of silence, then the system asks whether the peer is there */
 
 struct grpc_server {
     struct grpc_shared shared; /* the first member */
@@ -79,7 +80,7 @@ static void welcome(struct grpc_server *server, int fd, const struct sockaddr_st
     const struct grpc_server_options *options = &server->shared.options;
     struct grpc_connection *connection = calloc(1, sizeof *connection);
     unsigned same = 0;
-    int one = 1;
+    int one = 1, keep_s = KEEP_S;
     if (!connection || !address_add(&server->addresses, address_key(address), &same)) {
         free(connection);
         close(fd);
@@ -102,6 +103,9 @@ static void welcome(struct grpc_server *server, int fd, const struct sockaddr_st
     server->shared.counts.accepted++;
     server->shared.counts.turned_away += connection->spare;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one,
+               sizeof one); /* a call may wait for long: peers that vanish are found */
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keep_s, sizeof keep_s);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
     if (epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event) != 0 || !grpc_connection_open(connection))
         grpc_connection_close(connection);

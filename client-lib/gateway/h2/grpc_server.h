@@ -1,9 +1,10 @@
 /*
  * grpc_server.h - a server of gRPC: HTTP/2 by nghttp2, messages with their lengths, status in trailers; many connections on one thread.
  *
- * A call is a stream of HTTP/2. Its handler is given one message at a time: the next one comes when the answer to the one before has been handed over and
- * sent; until then the peer is held back by flow control. A call that takes one message is given when its peer has ended. If the peer gives a call up, `gone` is called and the
- * request is no more.
+ * A call is a stream of HTTP/2. Its handler is given one request for each message of the peer. A call that takes one message is given when its peer has ended;
+ * one that streams is given its messages as they come, the next one when the handler has asked for it (grpc_next) or has answered the one before. Answers go
+ * out in the order of the messages. What is given and not yet sent is limited, and what comes meanwhile is held back by flow control. If the peer gives a call
+ * up, `gone` of each of its requests is called, and they are no more.
  * Slow peers, floods and what is beyond a limit cost a bounded time and place, as in http_server.h; those of one address are counted for themselves.
  * Threads: owner - the thread that calls grpc_server_ready.
  */
@@ -13,34 +14,35 @@
 #include <sys/uio.h>
 
 #include "bytes.h"
+#include "content_coding.h"
 #include "grpc_wire.h"
 
 struct grpc_server;
 
-#define GRPC_PATH_BYTES  128
-#define GRPC_TOKEN_BYTES 512
-#define GRPC_TRACE_BYTES 64
+#define GRPC_TRACE_BYTES 64 /* of a traceparent, with its end */
 
+/* Texts are the call's; "" = none. */
 struct grpc_request {
-    char path[GRPC_PATH_BYTES];           /* "/package.Service/Method" */
-    char authorization[GRPC_TOKEN_BYTES]; /* "" = none */
-    char traceparent[GRPC_TRACE_BYTES];
+    const char *path;               /* "/package.Service/Method" */
+    const char *authorization;      /* the header as it came */
+    const char *traceparent;        /* less than GRPC_TRACE_BYTES */
     uint64_t began_us, deadline_us; /* deadline_us: when grpc-timeout is over; 0 = none */
     struct hold *hold;              /* of the message, the request's; who takes it sets NULL */
     char *message;                  /* [message_bytes]; NULL with 0 bytes is an empty message */
     size_t message_bytes;
+    enum content_coding packed,
+        wanted; /* of the message as it lies there; of answers, where the peer wants them packed */
     bool ended; /* there is no message: the peer of a streaming call has no more */
     bool local, spare;
     void *waiter; /* with gone: of who answers later */
     void (*gone)(void *waiter);
-    void *context; /* of the handler, for the whole call; with drop */
-    void (*drop)(void *context);
 };
 
 struct grpc_answer {
     struct bytes text;         /* given: the first part of the message */
     const struct iovec *parts; /* [parts_count], behind it; copied, their bytes are lent until release */
     size_t parts_count;
+    bool packed;                /* in the coding that the request wanted */
     void (*release)(void *arg); /* once, when the answer is out or its peer gone; NULL = none */
     void *release_arg;
 };
@@ -67,9 +69,17 @@ int grpc_server_fd(const struct grpc_server *server);
 void grpc_server_ready(void *server);                               /* when that descriptor can be read */
 void grpc_server_look(struct grpc_server *server, uint64_t now_us); /* now and then: who is late? */
 
-/* One message. last: status OK behind it, and the request is no more; else the next message comes, or a request that has `ended`. Takes answer->text. */
-void grpc_send(struct grpc_request *request, struct grpc_answer *answer, bool last);
-/* Ends the call; the request is no more. text: a sentence, "" for OK. */
+enum grpc_then {
+    GRPC_LAST, /* status OK behind it; the request is no more */
+    GRPC_NEXT, /* the request is answered, and no more */
+    GRPC_MORE  /* more answers to the same request follow */
+};
+
+/* One message. Takes answer->text. */
+void grpc_send(struct grpc_request *request, struct grpc_answer *answer, enum grpc_then then);
+/* The next message of the call may come while this one is not answered yet. Does nothing for calls that take one message. */
+void grpc_next(struct grpc_request *request);
+/* Ends the call behind the answers to earlier messages; the request is no more. text: a sentence, "" for OK. */
 void grpc_end(struct grpc_request *request, enum grpc_code code, const char *text);
 
 /* No new connections and no further calls on the old ones; those under way are answered. */

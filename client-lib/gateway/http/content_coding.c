@@ -1,6 +1,5 @@
 #include "content_coding.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,10 +14,6 @@
 #define FAST_LEVEL   1 /* tensors of floats hardly shrink: time counts more */
 #define PIECE_BYTES  65536u
 #define MEMORY_LEVEL 8
-
-struct content_packer {
-    z_stream stream;
-};
 
 enum content_coding content_coding_parse(const char *name)
 {
@@ -95,21 +90,10 @@ enum pen_status content_unpack(enum content_coding coding, const void *data, siz
     return status;
 }
 
-struct content_packer *content_packer_new(enum content_coding coding)
+static void add(z_stream *stream, const void *data, size_t bytes, int flush, struct bytes *to)
 {
-    struct content_packer *packer = calloc(1, sizeof *packer);
-    int window = coding == CODING_GZIP ? WINDOW_GZIP : WINDOW_ZLIB;
-    if (packer &&
-        deflateInit2(&packer->stream, FAST_LEVEL, Z_DEFLATED, window, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
-        free(packer);
-        return NULL;
-    }
-    return packer;
-}
-
-static void pack(struct content_packer *packer, int flush, struct bytes *to)
-{
-    z_stream *stream = &packer->stream;
+    stream->next_in = (unsigned char *)(uintptr_t)data;
+    stream->avail_in = (unsigned)bytes;
     do {
         if (!bytes_reserve(to, PIECE_BYTES))
             return;
@@ -120,18 +104,21 @@ static void pack(struct content_packer *packer, int flush, struct bytes *to)
     } while (stream->avail_out == 0);
 }
 
-void content_packer_add(struct content_packer *packer, const void *data, size_t bytes, struct bytes *to)
+bool content_pack(enum content_coding coding, struct bytes *text, const struct iovec *parts, size_t parts_count)
 {
-    packer->stream.next_in = (unsigned char *)(uintptr_t)data;
-    packer->stream.avail_in = (unsigned)bytes;
-    pack(packer, Z_NO_FLUSH, to);
-}
-
-void content_packer_end(struct content_packer *packer, struct bytes *to)
-{
-    packer->stream.next_in = NULL;
-    packer->stream.avail_in = 0;
-    pack(packer, Z_FINISH, to);
-    deflateEnd(&packer->stream);
-    free(packer);
+    z_stream stream = {.next_in = NULL};
+    struct bytes packed = {.data = NULL};
+    int window = coding == CODING_GZIP ? WINDOW_GZIP : WINDOW_ZLIB;
+    if (deflateInit2(&stream, FAST_LEVEL, Z_DEFLATED, window, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        return false;
+    add(&stream, text->data, text->used, Z_NO_FLUSH, &packed);
+    for (size_t i = 0; i < parts_count; i++)
+        add(&stream, parts[i].iov_base, parts[i].iov_len, Z_NO_FLUSH, &packed);
+    add(&stream, NULL, 0, Z_FINISH, &packed);
+    deflateEnd(&stream);
+    bytes_fini(packed.failed ? &packed : text);
+    if (packed.failed)
+        return false;
+    *text = packed;
+    return true;
 }

@@ -5,6 +5,8 @@
 #ifndef CONTENT_CODING_H
 #define CONTENT_CODING_H
 
+#include <sys/uio.h>
+
 #include "bytes.h"
 #include "hold.h"
 #include "penstock/status.h"
@@ -22,9 +24,7 @@ const char *content_coding_name(enum content_coding coding);
 enum pen_status content_unpack(enum content_coding coding, const void *data, size_t bytes, size_t bytes_max,
                                struct hold *hold, char **ret_data, size_t *ret_bytes, struct pen_error *reterr);
 
-struct content_packer;
-struct content_packer *content_packer_new(enum content_coding coding); /* NULL without memory */
-void content_packer_add(struct content_packer *packer, const void *data, size_t bytes, struct bytes *to);
-void content_packer_end(struct content_packer *packer, struct bytes *to); /* frees it */
+/* The text and the parts behind it, packed: they become the text. False without memory: they are as they were. */
+bool content_pack(enum content_coding coding, struct bytes *text, const struct iovec *parts, size_t parts_count);
 
 #endif

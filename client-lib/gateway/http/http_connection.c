@@ -7,9 +7,8 @@
 
 #include "deadline.h"
 #include "http_work.h"
+#include "slow_peer.h"
 
-#define SLOWEST       16384u    /* bytes a second */
-#define SLOW_US       10000000u /* before that rate counts */
 #define LINGER_US     1000000u
 #define SPARE_HEAD_US 2000000u
 
@@ -219,9 +218,9 @@ static bool is_late(const struct http_connection *connection, uint64_t now_us)
             return spent_us > SPARE_HEAD_US;
         return spent_us > (connection->work ? options->head_us : options->idle_us);
     case CONNECTION_BODY:
-        return spent_us > SLOW_US + connection->work->received * 1000000u / SLOWEST;
+        return peer_is_slow(spent_us, connection->work->received);
     case CONNECTION_WRITE:
-        return spent_us > SLOW_US + connection->work->sent * 1000000u / SLOWEST;
+        return peer_is_slow(spent_us, connection->work->sent);
     case CONNECTION_LINGER:
         return spent_us > LINGER_US;
     default:

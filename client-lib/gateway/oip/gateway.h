@@ -27,7 +27,8 @@ enum call_place {
 
 struct gateway {
     struct http_server *server;
-    struct grpc_server *grpc; /* NULL: off */
+    struct grpc_server *grpc;   /* NULL: off */
+    struct grpc_watch *watches; /* who is told when the gateway's health changes; all end with `grpc` */
     struct session_pool *sessions;
     struct gateway_session *own; /* of --key: health, and everybody where there are no tokens */
     struct tokens *tokens;       /* NULL: nobody is asked for one */

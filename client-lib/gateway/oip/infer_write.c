@@ -147,20 +147,8 @@ enum pen_status infer_write(const struct inference *inference, const pen_result 
 
 bool infer_content_pack(struct infer_content *content, enum content_coding coding)
 {
-    struct bytes packed = {.data = NULL};
-    struct content_packer *packer = content_packer_new(coding);
-    if (!packer)
+    if (!content_pack(coding, &content->text, content->parts, content->parts_count))
         return false;
-    content_packer_add(packer, content->text.data, content->text.used, &packed);
-    for (size_t i = 0; i < content->parts_count; i++)
-        content_packer_add(packer, content->parts[i].iov_base, content->parts[i].iov_len, &packed);
-    content_packer_end(packer, &packed);
-    if (packed.failed) {
-        bytes_fini(&packed);
-        return false;
-    }
-    bytes_fini(&content->text);
-    content->text = packed;
     content->parts_count = 0;
     return true;
 }

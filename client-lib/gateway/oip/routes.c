@@ -52,26 +52,10 @@ static const struct route {
 
 #define ROUTES_COUNT (sizeof routes / sizeof *routes)
 
-static const char *const names[] = {"infer",
-                                    "live",
-                                    "ready",
-                                    "server",
-                                    "statistics",
-                                    "metadata",
-                                    "model_ready",
-                                    "config",
-                                    "index",
-                                    "load",
-                                    "unload",
-                                    "shared_memory",
-                                    "cuda_shared_memory",
-                                    "trace_setting",
-                                    "logging",
-                                    "metrics",
-                                    "stream_infer",
-                                    "health",
-                                    "reflection",
-                                    "other"};
+static const char *const names[] = {
+    "infer",   "live",    "ready",        "server", "statistics",    "metadata",           "model_ready",
+    "config",  "index",   "load",         "unload", "shared_memory", "cuda_shared_memory", "trace_setting",
+    "logging", "metrics", "stream_infer", "health", "health_watch",  "reflection",         "other"};
 #define KIND_OTHER (sizeof names / sizeof *names - 1)
 _Static_assert(sizeof names / sizeof *names <= CALL_KINDS, "each call has its row of counts");
 

@@ -174,6 +174,9 @@ struct pen_job_options {
     uint32_t
         top_k; /**< of classifiers: the result tells the so many best classes of each row (pen_result_annotation()),
                          at most 1000; 0 = none. Workers that do not know it leave them out (pen_model.annotates) */
+    const char *const *needs; /**< flags that the worker must have, as `penstock workers --json` lists them: "NAME" (it
+                                      is on: not off, no, none, false, 0 or unavailable) or "NAME=VALUE"; at most 16 */
+    size_t needs_count;
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
@@ -239,6 +242,14 @@ PEN_API void pen_job_free(pen_job *job);
  * @return the descriptor, or -1 without resources. Threads: any.
  */
 PEN_API int pen_client_fd(pen_client *client);
+
+/**
+ * The same for a loop that moves the session itself: no thread of the library stands between the socket and the loop, which saves two changes of threads a
+ * job. It is readable when pen_client_dispatch(client, 0) has something to do, be it only the session's own traffic; a loop calls that soon, for nothing else
+ * reads the socket meanwhile but every 20 ms. Use one of the two descriptors, not both.
+ * @return the descriptor, or -1 without resources. Threads: any.
+ */
+PEN_API int pen_client_loop_fd(pen_client *client);
 
 /**
  * Calls the callbacks of ended jobs on this thread. Callbacks may submit and cancel, and free jobs, but not free the client.

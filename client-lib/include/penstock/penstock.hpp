@@ -76,6 +76,12 @@ class request
         tags_.push_back(std::move(name));
         return *this;
     }
+    /** "NAME" or "NAME=VALUE": a flag that the worker must have. */
+    request &require(std::string flag)
+    {
+        needs_.push_back(std::move(flag));
+        return *this;
+    }
     template <class T> request &parameter(std::string name, const T &given)
     {
         if constexpr (std::is_same_v<T, bool>) {
@@ -161,7 +167,7 @@ class request
     struct packed {
         pen_job_options options;
         std::vector<pen_tensor> inputs;
-        std::vector<const char *> outputs, tags;
+        std::vector<const char *> outputs, tags, flags;
         std::vector<pen_parameter> parameters;
 
         explicit packed(const request &r) : options(r.options_)
@@ -175,6 +181,9 @@ class request
             for (const std::string &name : r.tags_) {
                 tags.push_back(name.c_str());
             }
+            for (const std::string &name : r.needs_) {
+                flags.push_back(name.c_str());
+            }
             for (const auto &[name, given] : r.parameters_) {
                 parameters.push_back(pack(name, given));
             }
@@ -184,6 +193,7 @@ class request
             options.inputs = inputs.data(), options.inputs_count = inputs.size();
             options.outputs = outputs.empty() ? nullptr : outputs.data(), options.outputs_count = outputs.size();
             options.tags = tags.data(), options.tags_count = tags.size();
+            options.needs = flags.data(), options.needs_count = flags.size();
             options.parameters = parameters.data(), options.parameters_count = parameters.size();
         }
         static const char *text(const std::string &from) noexcept { return from.empty() ? nullptr : from.c_str(); }
@@ -212,7 +222,7 @@ class request
     pen_job_options options_{};
     std::string model_, version_label_, backend_, traceparent_, detached_, secret_;
     std::vector<tensor> inputs_;
-    std::vector<std::string> outputs_, tags_;
+    std::vector<std::string> outputs_, tags_, needs_;
     std::vector<std::pair<std::string, value>> parameters_;
     std::shared_ptr<const void> owner_;
 };

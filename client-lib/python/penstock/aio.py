@@ -6,15 +6,16 @@ import asyncio
 import math
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple, Type
 
 import zmq
 
+from .connection import HELLO, READY, Ask
 from .errors import InvalidError
-from .job import Job
-from .pool import Base, Inputs, Model, answer_of, inputs_are_plain, models_of, named_inputs, record
+from .job import Job, make_fetch
+from .pool import (Base, Inputs, Model, answer_of, detached_options, inputs_are_plain, label_argument, models_of, named_inputs, outcomes_of, quarantine_of,
+                   record)
 from .results import DetachedState, Result
-from .session import HELLO, READY, Ask
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -101,7 +102,8 @@ class AsyncClient(Base):
         session, link = self._session, self._link
         now = time.monotonic()
         try:
-            session.run_timers(now)
+            if now >= session.due:
+                session.run_timers(now)
             session.flush(now)
             lost = link.lost()
             messages = link.receive(1 << 20 if lost else _TURN_MESSAGES)
@@ -121,8 +123,10 @@ class AsyncClient(Base):
             return
         assert self._loop is not None
         self._turning = True
-        more = self._step()
-        self._turning = False
+        try:
+            more = self._step()
+        finally:
+            self._turning = False
         if self._readers_of != self._link.generation:
             self._watch()
             more = True
@@ -223,24 +227,35 @@ class AsyncClient(Base):
         """As run(), but returns a future at once."""
         return self._submit(await self._prepare(model, inputs, copy, options))
 
+    async def submit_many(self, jobs: Iterable[Tuple[str, Inputs, Mapping[str, Any]]], *, copy: bool = True) -> List[AsyncFuture]:
+        """As Client.submit_many."""
+        prepared = [await self._prepare(model, inputs, copy, options) for model, inputs, options in jobs]
+        self._session.check_room(len(prepared), sum(job.payload_bytes for job in prepared))
+        return [self._submit(job) for job in prepared]
+
     async def detach(self, model: str, inputs: Inputs, *, keep_for: Optional[float] = None, secret: Optional[str] = None, **options: "Unpack[JobOptions]") -> str:
         """As Client.detach."""
-        job = await self._prepare(model, inputs, False, {**options, "detach": True, "keep_for": keep_for, "secret": secret})
+        job = await self._prepare(model, inputs, False, detached_options(options, keep_for, secret))
         result: Result = await self._submit(job)
         return result.job_id
 
+    async def _fetch(self, job_id: str, state: bool, deadline: Optional[float]) -> Result:
+        self._start()
+        result: Result = await self._submit(make_fetch(job_id, self._tenant, state, deadline))
+        return result
+
     async def fetch(self, job_id: str, deadline: Optional[float] = None) -> Result:
         """As Client.fetch."""
+        return await self._fetch(job_id, False, deadline)
+
+    async def submit_fetch(self, job_id: str, deadline: Optional[float] = None) -> AsyncFuture:
+        """As Client.submit_fetch."""
         self._start()
-        result: Result = await self._submit(self._job("", {}, False, {"detached": job_id, "deadline": deadline}))
-        return result
+        return self._submit(make_fetch(job_id, self._tenant, False, deadline))
 
     async def detached_state(self, job_id: str, deadline: Optional[float] = None) -> DetachedState:
         """As Client.detached_state."""
-        self._start()
-        result: Result = await self._submit(self._job("", {}, False, {"detached": job_id, "detached_state": True, "deadline": deadline}))
-        assert result.detached is not None
-        return result.detached
+        return (await self._fetch(job_id, True, deadline)).detached_state()
 
     # ---- questions ----
 
@@ -289,14 +304,24 @@ class AsyncClient(Base):
 
     async def load(self, model: str, timeout: float = 60.0) -> List[Any]:
         """As Client.load."""
-        return [record(outcome) for outcome in (await self._ask("load", model, timeout)).outcomes]
+        return outcomes_of(await self._ask("load", model, timeout))
 
     async def unload(self, model: str, timeout: float = 60.0) -> List[Any]:
         """As Client.unload."""
-        return [record(outcome) for outcome in (await self._ask("unload", model, timeout)).outcomes]
+        return outcomes_of(await self._ask("unload", model, timeout))
 
     async def label(self, model: str, label: str, version: int, share: float = 0.0, timeout: float = 5.0) -> None:
         """As Client.label."""
-        if not 0 <= share <= 1:
-            raise InvalidError("the share of a label lies between 0 and 1.")
-        await self._ask("label", f"{model} {label} {version} {int(share * 1e6 + 0.5)}", timeout)
+        await self._ask("label", label_argument(model, label, version, share), timeout)
+
+    async def quarantine(self, job_id: str = "", timeout: float = 5.0) -> List[Any]:
+        """As Client.quarantine."""
+        return quarantine_of(await self._ask("quarantine", job_id, timeout))
+
+    async def kick(self, job_id: str, timeout: float = 5.0) -> None:
+        """As Client.kick."""
+        await self._ask("kick", job_id, timeout)
+
+    async def log_level(self, level: str = "", whom: str = "", timeout: float = 5.0) -> str:
+        """As Client.log_level."""
+        return str((await self._ask("log-level", f"{level} {whom}".strip(), timeout)).text)

@@ -4,39 +4,44 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import tensors, wire
+import numpy as np
+
+from . import metas, tensors, wire
 from .errors import InvalidError, TooLargeError
 from .results import Result
-from .schema import JobMeta, Parameter, TensorDesc
+from .schema import JobMeta, Parameter
 
 WAITS, SENT, HELD, ENDED = range(4)
 SECRET_BYTES_MAX = 128
 TOP_K_MAX = 1000
 _AFTER_BYTES = 9
+_PRECISION_NUMBERS = {name: number for number, name in enumerate(wire.PRECISIONS)}
 
 ParameterValue = Union[str, int, float, bool, None]
 
 
 class Job:
-    """One request of this client. `notify` is called once, without the client's lock, when it has ended."""
+    """One request of this client. `notify` is called once, without the client's lock, when it has ended and every earlier ordered job, too, if it is ordered."""
     __slots__ = ("client", "sequence", "meta", "frames", "payload_bytes", "inputs", "outputs", "parameters", "top_k", "digest", "digest_kind", "model_hash",
-                 "tenant_hash", "sequence_id", "priority", "precision", "flags", "labelled", "deadline", "submitted", "state", "sends", "cancelled",
-                 "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
+                 "tenant_hash", "sequence_id", "sequence_key", "priority", "precision", "flags", "labelled", "ordered", "deadline", "submitted", "state", "sends",
+                 "cancelled", "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
 
     def __init__(self) -> None:
         self.client = self.sequence = 0
         self.meta = b""
         self.frames: List[Any] = []
         self.payload_bytes = 0
-        self.inputs: Sequence[tensors.Packed] = ()
+        self.inputs: List[tensors.Packed] = []  # for the digest; empty where there is none
         self.outputs: Sequence[str] = ()
         self.parameters: Sequence[Tuple[str, ParameterValue]] = ()
-        self.top_k = self.model_hash = self.tenant_hash = self.sequence_id = self.priority = self.precision = self.flags = 0
+        self.top_k = self.model_hash = self.tenant_hash = self.priority = self.precision = self.flags = 0
+        self.sequence_id = self.sequence_key = 0  # as in the envelope; what names the sequence on this side, number or text
         self.digest = wire.NO_DIGEST
         self.digest_kind = -1
-        self.labelled = self.cancelled = self.cancel_unsent = self.hashes = self.done = False
+        self.labelled = self.ordered = self.cancelled = self.cancel_unsent = self.hashes = False
+        self.done = False  # told: what is ordered may have its result before
         self.deadline = math.inf
         self.submitted = 0.0
         self.state = WAITS
@@ -57,9 +62,9 @@ class Job:
             self.flags = (self.flags & ~wire.FLAG_DIGEST_SHA256) | wire.FLAG_DIGEST | (wire.FLAG_DIGEST_SHA256 if kind == wire.SHA256 else 0)
 
     def follow(self, before: int) -> None:
-        """Says which job comes before it in its sequence (JobMeta.sequence_after, a fixed64)."""
+        """Says which job comes before it in its sequence."""
         if before:
-            self.meta += b"\x69" + before.to_bytes(8, "little")
+            self.meta += metas.sequence_after(before)
 
 
 def _check_texts(what: str, texts: Sequence[str], most: int) -> None:
@@ -93,20 +98,37 @@ def _plain(value: Any) -> Any:
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 
-def _pack_inputs(meta: Any, job: Job, inputs: Mapping[str, Any], copy: bool) -> None:
-    packed = [tensors.pack(name, value, copy) for name, value in inputs.items()]
-    if len(packed) > wire.TENSORS_MAX:
-        raise TooLargeError(f"a job has {len(packed)} inputs; at most {wire.TENSORS_MAX} are allowed.")
-    job.inputs = packed
-    job.payload_bytes = total = sum(len(tensor.data) for tensor in packed)
-    inline = total <= wire.INLINE_BYTES
-    for tensor in packed:
-        size = len(tensor.data)
-        if inline or not size:
-            meta.inputs.append(TensorDesc(name=tensor.name, dtype=tensor.dtype, dims=tensor.dims, bytes=size, data=bytes(tensor.data)))
+def _pack_plain(job: Job, arrays: Sequence[Tuple[str, Any]], copy: bool, parts: List[bytes]) -> bool:
+    """Inputs that are arrays whose bytes are the wire's, all of them, as most are. False: there is another one; nothing was done."""
+    shapes = []
+    total = 0
+    for name, array in arrays:
+        shape = metas.shape_of(name, array) if type(array) is np.ndarray else None
+        if shape is None:
+            return False
+        shapes.append(shape)
+        total += shape.size
+    job.payload_bytes = total
+    for (name, array), shape in zip(arrays, shapes):
+        data = tensors.bytes_of(array, copy)
+        if total <= wire.INLINE_BYTES or not shape.size:
+            parts += (shape.inline, data)
         else:
+            job.frames.append(data)
+            parts.append(metas.framed(shape.described, len(job.frames)))
+        if job.hashes:
+            job.inputs.append(tensors.Packed(name, shape.number, array.shape, data))
+    return True
+
+
+def _pack_any(job: Job, inputs: Sequence[Tuple[str, Any]], copy: bool, parts: List[bytes]) -> None:
+    job.inputs = packed = [tensors.pack(name, value, copy) for name, value in inputs]
+    job.payload_bytes = total = sum(len(tensor.data) for tensor in packed)
+    for tensor in packed:
+        apart = total > wire.INLINE_BYTES and len(tensor.data) > 0
+        if apart:
             job.frames.append(tensor.data)
-            meta.inputs.append(TensorDesc(name=tensor.name, dtype=tensor.dtype, dims=tensor.dims, bytes=size, frame=len(job.frames)))
+        parts.append(metas.packed_input(tensor, len(job.frames) if apart else 0))
 
 
 def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], parameters: Optional[Mapping[str, ParameterValue]], tags: Sequence[str],
@@ -128,95 +150,94 @@ def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], paramete
         meta.top_k = job.top_k = top_k
 
 
-def _fill_sequence(job: Job, sequence: int, start: bool, end: bool) -> None:
-    if not 0 <= sequence < 1 << 64:
+def _fill_sequence(job: Job, sequence: Union[int, str], start: bool, end: bool) -> bytes:
+    """Gives the field of a text."""
+    if isinstance(sequence, str):
+        if not 1 <= len(sequence.encode()) <= wire.NAME_BYTES_MAX or "\0" in sequence:
+            raise InvalidError(f"a sequence is named by a number, or by a text of 1 to {wire.NAME_BYTES_MAX} bytes without a NUL.")
+        job.sequence_key = wire.name_hash(sequence)  # as the broker makes a number of it
+    elif not 0 <= sequence < 1 << 64:
         raise InvalidError(f"sequence {sequence}: a number from 1 to 2^64-1 names a sequence, 0 none.")
+    else:
+        job.sequence_id = job.sequence_key = sequence
     if (start or end) and not sequence:
-        raise InvalidError("sequence_start and sequence_end need a sequence: the number that its jobs share.")
-    job.sequence_id = sequence
+        raise InvalidError("sequence_start and sequence_end need a sequence: the number or text that its jobs share.")
     job.flags |= (wire.FLAG_SEQUENCE_START if start else 0) | (wire.FLAG_SEQUENCE_END if end else 0)
+    return bytes(JobMeta(sequence=sequence).SerializeToString()) if isinstance(sequence, str) else b""
 
 
-def _fill_detached(meta: Any, job: Job, detach: bool, detached: str, state: bool, keep_for: Optional[float], secret: Optional[str]) -> None:
-    if detached:
-        if not wire.job_id_valid(detached):
-            raise InvalidError(f'"{detached[:64]}" is no job id, which looks like 0123456789abcdef-42.')
-        meta.detached = detached
-        meta.detached_state = state
-        job.flags |= wire.FLAG_FETCH
-    elif detach:
-        job.flags |= wire.FLAG_DETACHED
-        if keep_for:
-            meta.detached_ttl_us = int(keep_for * 1e6)
-        if secret is not None:
-            if not 1 <= len(secret.encode()) <= SECRET_BYTES_MAX:
-                raise InvalidError(f"the secret of a detached job has 1 to {SECRET_BYTES_MAX} bytes.")
-            meta.detached_lock = hashlib.sha256(secret.encode()).digest()[:16]
-
-
-_hashes: Dict[str, int] = {}
-
-
-def _hash_of(name: str) -> int:
-    found = _hashes.get(name)
-    if found is None:
-        if len(_hashes) > 4096:
-            _hashes.clear()
-        found = _hashes[name] = wire.name_hash(name)
-    return found
+def _head(model: str, tenant: str, version: int, backend: str, label: str, explain: bool, trace: Union[bool, str]) -> metas.Head:
+    if type(model) is not str or not 0 < len(model) <= wire.NAME_BYTES_MAX or (not model.isascii() and len(model.encode()) > wire.NAME_BYTES_MAX):
+        raise InvalidError(f"a model needs a name of 1 to {wire.NAME_BYTES_MAX} bytes.")
+    if trace not in (False, True, "layers"):
+        raise InvalidError('trace is False, True or "layers".')
+    return metas.head_of(model, tenant, version, backend, label, bool(explain), 2 if trace == "layers" else int(trace))
 
 
 def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, digest_kind: int, outputs: Optional[Sequence[str]] = None, version: int = 0,
              label: str = "", parameters: Optional[Mapping[str, ParameterValue]] = None, tags: Sequence[str] = (), backend: str = "",
              deadline: Optional[float] = None, priority: int = 0, precision: str = "any", top_k: int = 0, cache: bool = True, explain: bool = False,
-             trace: Union[bool, str] = False, traceparent: str = "", sequence: int = 0, sequence_start: bool = False, sequence_end: bool = False,
-             detach: bool = False, keep_for: Optional[float] = None, secret: Optional[str] = None, detached: str = "", detached_state: bool = False) -> Job:
-    """The request in its packed form. What the arguments mean stands at Client.run."""
+             trace: Union[bool, str] = False, traceparent: str = "", ordered: bool = False, sequence: Union[int, str] = 0, sequence_start: bool = False,
+             sequence_end: bool = False, flags: int = 0, more: bytes = b"") -> Job:
+    """The request in its packed form. What the arguments mean stands at Client.run. flags, more: of the envelope and of the description, besides."""
     job = Job()
-    if not detached and (not isinstance(model, str) or not 1 <= len(model.encode()) <= wire.NAME_BYTES_MAX):
-        raise InvalidError(f"a model needs a name of 1 to {wire.NAME_BYTES_MAX} bytes.")
-    if precision not in wire.PRECISIONS:
+    number = _PRECISION_NUMBERS.get(precision)
+    if number is None:
         raise InvalidError(f'precision "{precision}" is unknown; they are {", ".join(wire.PRECISIONS)}.')
     if not 0 <= priority <= 255:
         raise InvalidError(f"priority {priority}: 1 (most urgent) to 255, 0 is the model's default.")
-    if trace not in (False, True, "layers"):
-        raise InvalidError('trace is False, True or "layers".')
-    if deadline is not None and not deadline > 0:
-        raise InvalidError(f"a deadline is a number of seconds above 0, not {deadline}.")
-    meta = JobMeta(model=model, submit_unix_us=time.time_ns() // 1000)
-    if tenant:
-        meta.tenant = tenant
-    if version:
-        meta.version = version
-    if backend:
-        meta.backend = backend
-    if label:
-        meta.version_label = label
-        job.labelled = True
-    if traceparent:
-        meta.traceparent = traceparent
-    if explain:
-        meta.explain = True
-    if trace:
-        meta.trace = 2 if trace == "layers" else 1
-    _pack_inputs(meta, job, inputs, copy)
-    if outputs or parameters or tags or top_k:
+    head = _head(model, tenant, version, backend, label, explain, trace)
+    parts = [head.packed, metas.submit_time(), more]
+    if outputs or parameters or tags or top_k or traceparent:
+        meta = JobMeta(traceparent=traceparent)
         _fill_wishes(meta, job, outputs, parameters, tags, top_k)
-    no_cache = not cache or trace == "layers"
-    job.flags = wire.FLAG_NO_CACHE if no_cache else 0
+        parts.append(meta.SerializeToString())
+    job.hashes = cache and trace != "layers"
+    job.flags = flags if job.hashes else flags | wire.FLAG_NO_CACHE
     if sequence or sequence_start or sequence_end:
-        _fill_sequence(job, sequence, sequence_start, sequence_end)
-    if detach or detached:
-        _fill_detached(meta, job, detach, detached, detached_state, keep_for, secret)
-    job.meta = meta.SerializeToString()
+        parts.append(_fill_sequence(job, sequence, sequence_start, sequence_end))
+    job.labelled, job.ordered = label != "", ordered
+    job.priority, job.precision, job.model_hash, job.tenant_hash = priority, number, head.model_hash, head.tenant_hash
+    return _finish(job, inputs, copy, digest_kind, deadline, parts)
+
+
+def _finish(job: Job, inputs: Mapping[str, Any], copy: bool, digest_kind: int, deadline: Optional[float], parts: List[bytes]) -> Job:
+    """The inputs, and what follows from all the rest."""
+    if len(inputs) > wire.TENSORS_MAX:
+        raise TooLargeError(f"a job has {len(inputs)} inputs; at most {wire.TENSORS_MAX} are allowed.")
+    pairs = list(inputs.items())
+    if not _pack_plain(job, pairs, copy, parts):
+        _pack_any(job, pairs, copy, parts)
+    job.meta = b"".join(parts)
     if len(job.meta) + _AFTER_BYTES > wire.META_BYTES_MAX:
         raise TooLargeError(f"the job's description takes {len(job.meta)} bytes, more than {wire.META_BYTES_MAX}: send long texts as a tensor.")
-    job.model_hash = _hash_of(model)
-    job.tenant_hash = _hash_of(tenant) & 0xFFFFFFFF
-    job.priority, job.precision = priority, wire.PRECISIONS.index(precision)
-    job.hashes = not no_cache
-    job.hash_with(digest_kind)
+    if job.hashes:
+        job.hash_with(digest_kind)
     job.submitted = time.monotonic()
-    if deadline is not None and deadline < math.inf:
+    if deadline is not None:
+        if not deadline > 0:
+            raise InvalidError(f"a deadline is a number of seconds above 0, not {deadline}.")
         job.deadline = job.submitted + deadline
     return job
+
+
+def detached_wishes(keep_for: Optional[float], secret: Optional[str]) -> bytes:
+    """What a job that runs without its client says besides: for make_job's `more`."""
+    meta = JobMeta()
+    if keep_for:
+        meta.detached_ttl_us = int(keep_for * 1e6)
+    if secret is not None:
+        if not 1 <= len(secret.encode()) <= SECRET_BYTES_MAX:
+            raise InvalidError(f"the secret of a detached job has 1 to {SECRET_BYTES_MAX} bytes.")
+        meta.detached_lock = hashlib.sha256(secret.encode()).digest()[:16]
+    return bytes(meta.SerializeToString())
+
+
+def make_fetch(job_id: str, tenant: str, state: bool, deadline: Optional[float]) -> Job:
+    """Asks for a detached job's result, or for what becomes of it."""
+    if not wire.job_id_valid(job_id):
+        raise InvalidError(f'"{job_id[:64]}" is no job id, which looks like 0123456789abcdef-42.')
+    job = Job()
+    job.flags = wire.FLAG_FETCH
+    job.tenant_hash = wire.name_hash(tenant) & 0xFFFFFFFF
+    return _finish(job, {}, False, 0, deadline, [JobMeta(tenant=tenant, detached=job_id, detached_state=state).SerializeToString(), metas.submit_time()])

@@ -5,6 +5,7 @@ import struct
 from typing import Any, Callable, List, Optional, Tuple
 
 import zmq
+import zmq.backend
 
 from . import wire
 from .errors import InvalidError
@@ -15,11 +16,15 @@ _REFUSED = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED
 _UP = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 # plain numbers: their enums cost more than the calls that take them
 _NOBLOCK, _NOBLOCK_MORE, _POLLIN = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.POLLIN)
-_EVENTS, _RCVMORE = int(zmq.EVENTS), int(zmq.RCVMORE)
+_EVENTS = int(zmq.EVENTS)
+_send: Any = zmq.backend.Socket.send  # without the choices of zmq.Socket.send, which cost as much as the sending
+
+
+Message = Tuple[bytes, List[Any]]  # a header frame, and buffers of its raw frames
 
 
 class Link:
-    """`poll_items` are the sockets to wait for; it changes with `generation`."""
+    """`sockets()` are those to wait for; they change with `generation`."""
 
     def __init__(self, frame_bytes_max: int, messages_max: int, keys: Optional[Keys]):
         self.context: Any = zmq.Context()
@@ -54,7 +59,7 @@ class Link:
         self.generation += 1
         self.refused_before, self.refused = self.refused, False
         self.socket = self._dealer()
-        self.monitor = self.socket.get_monitor_socket(_LOST | _REFUSED)
+        self.monitor = _monitor_of(self.socket, _LOST | _REFUSED)
         try:
             self.socket.connect(endpoint)
         except zmq.ZMQError as error:
@@ -87,12 +92,12 @@ class Link:
     def send(self, header: bytes, frames: List[Any] = []) -> None:  # noqa: B006 - never changed
         """A header and its raw frames. Never blocks: what is under way is bounded by the client's limits."""
         if not frames:
-            self.socket.send(header, _NOBLOCK)
+            _send(self.socket, header, _NOBLOCK)
             return
-        self.socket.send(header, _NOBLOCK_MORE)
+        _send(self.socket, header, _NOBLOCK_MORE)
         for frame in frames[:-1]:
-            self.socket.send(frame, _NOBLOCK_MORE, copy=False)
-        self.socket.send(frames[-1], _NOBLOCK, copy=False)
+            _send(self.socket, frame, _NOBLOCK_MORE, False)
+        _send(self.socket, frames[-1], _NOBLOCK, False)
 
     def attach(self, client: int, port: int) -> bool:
         """Opens the bulk connection, to that port of the same host where it is not 0. True: it goes to that port, and whether it comes up is to be seen."""
@@ -102,7 +107,7 @@ class Link:
         self.bulk = self._dealer()
         self.bulk_up = False
         if apart:
-            self.bulk_monitor = self.bulk.get_monitor_socket(_UP)
+            self.bulk_monitor = _monitor_of(self.bulk, _UP)
         self.bulk.connect(endpoint)
         self.bulk.send(wire.encode(wire.ATTACH, client), _NOBLOCK)
         self.generation += 1
@@ -127,19 +132,41 @@ class Link:
                 self.bulk_up = True
         return lost
 
-    def receive(self, most: int) -> List[Tuple[bytes, List[Any]]]:
-        """Messages as they came: a header frame and buffers of its raw frames; at most so many."""
-        found: List[Tuple[bytes, List[Any]]] = []
+    def readable(self) -> bool:
+        """There is a message. To be asked before the descriptors are waited for: they tell of changes, and sending may have taken one in."""
+        if self.socket is not None and self.socket.getsockopt(_EVENTS) & _POLLIN:
+            return True
+        return self.bulk is not None and bool(self.bulk.getsockopt(_EVENTS) & _POLLIN)
+
+    def receive(self, most: int, awaited: Any = None) -> List[Message]:
+        """Messages as they came, at most so many. awaited: the socket whose descriptor has just told of something, so that it need not be asked."""
+        found: List[Message] = []
         for socket in (self.socket, self.bulk):
-            if socket is None:
-                continue
-            while len(found) < most and socket.getsockopt(_EVENTS) & _POLLIN:  # cheaper than an exception at the end
-                header = socket.recv(_NOBLOCK)
-                frames: List[Any] = []
-                while socket.getsockopt(_RCVMORE):
-                    frames.append(socket.recv(_NOBLOCK, copy=False).buffer.toreadonly())
-                found.append((header, frames))
+            if socket is not None and (socket is awaited or socket.getsockopt(_EVENTS) & _POLLIN):
+                _receive_from(socket, most, found)
         return found
+
+
+def _receive_from(socket: Any, most: int, found: List[Message]) -> None:
+    try:
+        while len(found) < most:
+            frame = socket.recv(_NOBLOCK, False)
+            header, frames = frame.bytes, []
+            while frame.more:
+                frame = socket.recv(_NOBLOCK, False)
+                frames.append(frame.buffer.toreadonly())
+            found.append((header, frames))
+            if len(found) < most and not socket.getsockopt(_EVENTS) & _POLLIN:  # cheaper than an exception at the end
+                return
+    except zmq.Again:
+        pass
+
+
+def _monitor_of(socket: Any, events: int) -> Any:
+    """Its descriptor tells of events only after it was read empty, so this is done at once."""
+    monitor = socket.get_monitor_socket(events)
+    _events(monitor)
+    return monitor
 
 
 def _events(monitor: Any) -> List[int]:

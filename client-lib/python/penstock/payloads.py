@@ -24,6 +24,7 @@ class Payloads:
 
     def attach(self, now: float) -> None:
         if self.session.link.bulk is None:
+            self.session.due = 0.0
             port = 0 if self.session.bulk_never and self.session.bulk_never == self.session.broker_uuid else self.session.bulk_port
             self.session.bulk_due = now + self.session.liveness / 2 if self.session.link.attach(self.session.uuid, port) else NEVER
 
@@ -32,7 +33,7 @@ class Payloads:
         large = bool(self.session.bulk_bytes) and total > self.session.bulk_bytes
         no = wire.FLAG_NO_CACHE | wire.FLAG_DETACHED | wire.FLAG_FETCH
         early = (not large and bool(self.session.digest_first) and total > self.session.digest_first and bool(job.flags & wire.FLAG_DIGEST) and not job.flags & no
-                 and not job.sequence_id and self.session.transfers.early_worthwhile())
+                 and not job.sequence_key and self.session.transfers.early_worthwhile())
         if not large and not early:
             return None
         self.attach(now)

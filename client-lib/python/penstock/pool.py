@@ -3,18 +3,20 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping as AnyMapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import pictures, tensors
+from . import pictures, tensors, wire
+from .connection import REFUSED, Ask, Settings
 from .endpoints import parse_endpoints, resolve_endpoints
 from .errors import InvalidError, NotFoundError, UnavailableError, error_class
-from .job import Job, ParameterValue, make_job
+from .job import Job, ParameterValue, detached_wishes, make_job
 from .keys import read_keys
 from .link import Link
-from .session import REFUSED, Ask, Session, Settings
+from .session import Session
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
         explain: bool
         trace: Union[bool, str]
         traceparent: str
-        sequence: int
+        ordered: bool
+        sequence: Union[int, str]
         sequence_start: bool
         sequence_end: bool
 
@@ -92,6 +95,24 @@ def models_of(reply: Any) -> List[Model]:
     return found
 
 
+def outcomes_of(reply: Any) -> List[Any]:
+    return [record(outcome) for outcome in reply.outcomes]
+
+
+def quarantine_of(reply: Any) -> List[Any]:
+    return [record(job) for job in reply.quarantine]
+
+
+def label_argument(model: str, label: str, version: int, share: float) -> str:
+    if not 0 <= share <= 1:
+        raise InvalidError("the share of a label lies between 0 and 1.")
+    return f"{model} {label} {version} {int(share * 1e6 + 0.5)}"
+
+
+def detached_options(options: Mapping[str, Any], keep_for: Optional[float], secret: Optional[str]) -> Dict[str, Any]:
+    return {**options, "flags": wire.FLAG_DETACHED, "more": detached_wishes(keep_for, secret)}
+
+
 def answer_of(ask: Ask) -> Any:
     """The reply of a question that was answered; else its error."""
     if ask.status != "OK":
@@ -119,7 +140,7 @@ def _as_wanted(sig: Signature, value: Any) -> Any:
 def named_inputs(model: Model, inputs: Inputs) -> Dict[str, Any]:
     """Inputs without names get the model's, in its order; a picture becomes the pixels that the model takes; lists and numbers become arrays of the element type that it
     takes."""
-    if not isinstance(inputs, Mapping):
+    if not isinstance(inputs, AnyMapping):
         values = list(inputs) if isinstance(inputs, tuple) else [inputs]
         names = [sig.name for sig in model.inputs if not sig.optional or len(values) == len(model.inputs)]
         if len(values) != len(names):
@@ -134,7 +155,12 @@ def named_inputs(model: Model, inputs: Inputs) -> Dict[str, Any]:
 
 def inputs_are_plain(inputs: Inputs) -> bool:
     """All are arrays under names: nothing about the model need be known."""
-    return isinstance(inputs, Mapping) and all(isinstance(value, (np.ndarray, tensors.Tensor)) for value in inputs.values())
+    if not isinstance(inputs, AnyMapping):
+        return False
+    for value in inputs.values():
+        if not isinstance(value, (np.ndarray, tensors.Tensor)):
+            return False
+    return True
 
 
 class Base:

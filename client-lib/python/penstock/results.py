@@ -1,7 +1,9 @@
 """Answers: outputs as NumPy views, classes, timings, and where they come from."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import numpy as np
 
 from . import tensors, wire
 from .errors import STATUS_NAMES, CorruptError, PenstockError, error_class, status_name
@@ -44,16 +46,21 @@ class DetachedState(NamedTuple):
 
 class Result:
     """The end of a job. `result["name"]` is an output; `outputs` is all of them by name. Arrays are views of the received bytes and read-only."""
-    __slots__ = ("job_id", "status", "outputs", "meta", "error", "round_trip", "_raw")
+    __slots__ = ("status", "outputs", "meta", "error", "round_trip", "_client", "_sequence", "_data")
 
-    def __init__(self, job_id: str, status: str = "OK", error: str = "", meta: Any = None, outputs: "Optional[Dict[str, Any]]" = None):
-        self.job_id = job_id
+    def __init__(self, client: int, sequence: int, status: str = "OK", error: str = "", meta: Any = None):
+        self._client, self._sequence = client, sequence
         self.status = status
         self.error = error
         self.meta = ResultMeta() if meta is None else meta
-        self.outputs: Dict[str, Any] = outputs if outputs is not None else {}
+        self.outputs: Dict[str, Any] = {}
         self.round_trip = 0.0
-        self._raw: Dict[str, Tensor] = {}
+        self._data: Sequence[Any] = ()  # of each output, in their order in meta
+
+    @property
+    def job_id(self) -> str:
+        """The id that logs, `penstock explain` and `penstock trace` use."""
+        return wire.job_id_text(self._client, self._sequence)
 
     def __getitem__(self, name: str) -> Any:
         return self.outputs[name]
@@ -68,7 +75,7 @@ class Result:
     @property
     def tensors(self) -> Dict[str, Tensor]:
         """The outputs as they travelled: element type, dims, bytes."""
-        return self._raw
+        return {desc.name: Tensor(tensors.DTYPES[desc.dtype], tuple(desc.dims), data) for desc, data in zip(self.meta.outputs, self._data)}
 
     @property
     def model(self) -> str:
@@ -150,75 +157,95 @@ class Result:
         """Name, operator, backend and seconds of each step of the run (trace="layers")."""
         return [(layer.name, layer.op, layer.backend, layer.us * 1e-6) for layer in self.meta.layers]
 
-    @property
-    def detached(self) -> Optional[DetachedState]:
-        """The answer to detached_state()."""
+    def detached_state(self) -> DetachedState:
+        """Of an answer to Client.detached_state(); CorruptError where it says none."""
         if not self.meta.HasField("detached"):
-            return None
+            raise CorruptError("the broker's answer does not say what becomes of the detached job.")
         d = self.meta.detached
         return DetachedState(d.state, status_name(d.status), d.attempts, d.age_us * 1e-6, d.left_us * 1e-6)
 
+    def error_raised(self) -> PenstockError:
+        """Of a job that did not end well."""
+        return error_class(self.status)(self.error, self.retry_after, self)
+
     def exception(self) -> Optional[PenstockError]:
         """None when the job ended well."""
-        return None if self.status == "OK" else error_class(self.status)(self.error, self.retry_after, self)
+        return None if self.status == "OK" else self.error_raised()
 
 
-def _data_of(desc: Any, frames: Any, used: Set[int]) -> Any:
-    if not desc.frame:
-        data = desc.data
-    elif desc.frame > len(frames) or desc.frame in used or desc.data:
-        raise CorruptError(f"output '{desc.name}' says raw frame {desc.frame} of {len(frames)}, which is absent or taken.")
-    else:
-        used.add(desc.frame)
-        data = frames[desc.frame - 1]
-    if len(data) != desc.bytes:
-        raise CorruptError(f"output '{desc.name}' announces {desc.bytes} bytes, but {len(data)} came.")
-    return data
+_seen: Dict[Tuple[str, int, Tuple[int, ...], int], Any] = {}  # outputs that were found right, and their NumPy types
 
 
-def _take_outputs(result: Result, frames: Any) -> None:
+def _see(key: Tuple[str, int, Tuple[int, ...], int]) -> None:
+    """Of a type whose bytes are those of its array."""
+    dtype = tensors.numpy_dtype(key[1])
+    if dtype is not None and key[1] != tensors.STRING and key[3] == tensors.bytes_needed(key[1], key[2]) and tensors.wire_number(dtype):
+        if len(_seen) >= 1024:
+            _seen.clear()
+        _seen[key] = dtype
+
+
+def _frame_of(desc: Any, frames: Any, used: Set[int]) -> Any:
+    number = desc.frame
+    if number > len(frames) or number in used or desc.data:
+        raise CorruptError(f"output '{desc.name}' says raw frame {number} of {len(frames)}, which is absent or taken.")
+    used.add(number)
+    return frames[number - 1]
+
+
+def _good_name(name: str) -> bool:
+    return 0 < len(name) <= wire.NAME_BYTES_MAX and (name.isprintable() or not any(c < " " or c == "\x7f" for c in name))
+
+
+def _take_outputs(result: Result, frames: Any) -> int:
+    """Gives the number of zero bytes in payloads that rode in the meta."""
     used: Set[int] = set()
-    descs = result.meta.outputs
+    descs, outputs, kept, zeros = result.meta.outputs, result.outputs, [], 0
     if len(descs) > wire.TENSORS_MAX:
         raise CorruptError(f"the answer has {len(descs)} outputs, more than {wire.TENSORS_MAX}.")
     for desc in descs:
-        name, number, dims = desc.name, desc.dtype, tuple(desc.dims)
-        if name in result._raw or not name or len(name) > wire.NAME_BYTES_MAX or (not name.isprintable() and any(c < " " or c == "\x7f" for c in name)):
+        name, number, dims, size = key = desc.name, desc.dtype, tuple(desc.dims), desc.bytes
+        data = desc.data if not desc.frame else _frame_of(desc, frames, used)
+        if len(data) != size:
+            raise CorruptError(f"output '{name}' announces {size} bytes, but {len(data)} came.")
+        zeros += data.count(0) if type(data) is bytes else 0
+        kept.append(data)
+        dtype = _seen.get(key)
+        if name in outputs or (dtype is None and not _good_name(name)):
             raise CorruptError(f"the answer has an output without a good name of its own: {name!r}.")
-        data = _data_of(desc, frames, used)
-        tensors.check(name, number, dims, len(data))
-        result._raw[name] = Tensor(tensors.DTYPES[number], dims, data)
-        result.outputs[name] = tensors.unpack(number, dims, data)
+        if dtype is None:
+            tensors.check(name, number, dims, size)
+            outputs[name] = tensors.unpack(number, dims, data)
+            _see(key)
+        else:
+            outputs[name] = np.frombuffer(data, dtype).reshape(dims)
     if len(used) != len(frames):
         raise CorruptError(f"the answer has {len(frames)} raw frames, of which its outputs name {len(used)}.")
+    result._data = kept
+    return zeros
 
 
-def _bad_text(message: Any) -> Optional[str]:
-    """The text field with a NUL byte. Most answers have only these texts; the slower look is for the rest."""
-    m = message
-    if "\0" in m.model + m.backend + m.device + m.worker + m.batch_reason + m.library + m.error:
-        return wire.texts_have_nul(message)
-    if m.annotations or m.labels or m.layers or m.HasField("explanation") or m.HasField("detached"):
-        return wire.texts_have_nul(message)
-    return None  # the names of outputs are looked at with them
+def _check_texts(message: Any, zeros: int) -> None:
+    """Zeros stand in payloads, which are no texts, and hardly ever elsewhere: only then each text is looked at."""
+    bad = wire.texts_have_nul(message) if zeros else None
+    if bad:
+        raise CorruptError(f"the text {bad} of the answer has a NUL byte.")
 
 
 def read_result(env: wire.Envelope, meta: bytes, frames: Any) -> Result:
     """A RESULT as it came; one that is malformed ends its job CORRUPT. frames: a buffer for each raw frame."""
-    job_id = wire.job_id_text(env.client, env.sequence)
     try:
         message = ResultMeta.FromString(meta)
     except Exception:  # protobuf's DecodeError, and its own of other versions
-        return Result(job_id, "CORRUPT", "the answer's description is malformed; broker and client may differ in version.")
-    bad = _bad_text(message)
-    if bad:
-        return Result(job_id, "CORRUPT", f"the text {bad} of the answer has a NUL byte.")
-    result = Result(job_id, STATUS_NAMES[env.status], message.error, message)
+        return Result(env.client, env.sequence, "CORRUPT", "the answer's description is malformed; broker and client may differ in version.")
+    result = Result(env.client, env.sequence, STATUS_NAMES[env.status], message.error, message)
     if env.status_told >= wire.STATUSES:
         result.error = f"the answer has the status {env.status_told}, which this version does not know{': ' + message.error if message.error else ''}"
-    if env.status == 0:
-        try:
-            _take_outputs(result, frames)
-        except CorruptError as error:
-            return Result(job_id, "CORRUPT", error.text)
+    try:
+        zeros = 0 if env.status else _take_outputs(result, frames)
+        _check_texts(message, meta.count(0) - zeros)
+    except CorruptError as error:
+        return Result(env.client, env.sequence, "CORRUPT", error.text)
+    except (ValueError, OverflowError) as error:  # of NumPy: no bytes, and a shape beyond what it has
+        return Result(env.client, env.sequence, "CORRUPT", f"an output of the answer cannot be an array: {error}.")
     return result

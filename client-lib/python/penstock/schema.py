@@ -4,15 +4,14 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-try:  # protobuf >= 4.22
-    from google.protobuf.message_factory import GetMessageClass as _message_class
-except ImportError:  # Debian 12 has 3.21
-    from google.protobuf import message_factory
 
-    def _message_class(descriptor: Any) -> Any:
-        return message_factory.MessageFactory().GetPrototype(descriptor)
+def _message_class(descriptor: Any) -> Any:
+    factory: Any = message_factory
+    if hasattr(factory, "GetMessageClass"):  # protobuf >= 4.22; Debian 12 has 3.21
+        return factory.GetMessageClass(descriptor)
+    return factory.MessageFactory().GetPrototype(descriptor)
 
 
 def _load() -> Any:

@@ -13,7 +13,7 @@ from .wire import NAME_BYTES_MAX
 try:
     import ml_dtypes  # bf16, f8 and types below a byte as NumPy types
 except ImportError:  # pragma: no cover
-    ml_dtypes = None  # type: ignore[assignment]
+    ml_dtypes: Any = None  # type: ignore[no-redef,unused-ignore]
 
 RANK_MAX = 8
 DTYPES = ("none", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64", "c64", "c128", "bf16", "f8e4m3fn",
@@ -126,7 +126,14 @@ def _unpack_strings(data: Any, dims: Sequence[int]) -> Any:
     return array.reshape(dims)
 
 
-def _bytes_of(array: Any, copy: bool) -> Any:
+def wire_number(dtype: Any) -> int:
+    """Of a NumPy type whose bytes are the wire's when they are in C order; 0 for others."""
+    number = _FROM_NUMPY.get(dtype, 0) if sys.byteorder == "little" else 0
+    return number if number and _BITS[number] >= 8 else 0
+
+
+def bytes_of(array: Any, copy: bool) -> Any:
+    """The bytes in C order; a view of them where they need not be copied."""
     if array.nbytes <= 2048 or copy:
         return array.tobytes()
     contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -145,18 +152,22 @@ def _pack_tensor(name: str, tensor: Tensor, copy: bool) -> Packed:
     return Packed(name, number, dims, bytes(data) if copy or len(data) <= 2048 else data)
 
 
-def pack(name: str, value: Any, copy: bool) -> Packed:
-    """An input from an array, a Tensor, or whatever NumPy makes an array of. copy: its bytes may change before they are sent."""
+def check_input(name: str, dims: Sequence[int]) -> None:
+    """Raises what is wrong with an input's name or rank."""
     if not isinstance(name, str) or not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
         raise InvalidError(f"an input tensor needs a name of 1 to {NAME_BYTES_MAX} bytes.")
+    if len(dims) > RANK_MAX:
+        raise ShapeError(f'input "{name}" has {len(dims)} dimensions; at most {RANK_MAX} are allowed.')
+
+
+def pack(name: str, value: Any, copy: bool) -> Packed:
+    """An input from an array, a Tensor, or whatever NumPy makes an array of. copy: its bytes may change before they are sent."""
     if isinstance(value, Tensor):
-        packed = _pack_tensor(name, value, copy)
-    else:
-        array = value if isinstance(value, np.ndarray) else np.asarray(value)
-        packed = _pack_array(name, array, copy)
-    if len(packed.dims) > RANK_MAX:
-        raise ShapeError(f'input "{name}" has {len(packed.dims)} dimensions; at most {RANK_MAX} are allowed.')
-    return packed
+        check_input(name, value.dims)
+        return _pack_tensor(name, value, copy)
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    check_input(name, array.shape)
+    return _pack_array(name, array, copy)
 
 
 def _pack_array(name: str, array: Any, copy: bool) -> Packed:
@@ -172,14 +183,14 @@ def _pack_array(name: str, array: Any, copy: bool) -> Packed:
         return Packed(name, number, array.shape, _pack_low_bits(array, _BITS[number]))
     if sys.byteorder == "big":
         array = array.astype(_TO_NUMPY[number])
-    return Packed(name, number, array.shape, _bytes_of(array, copy))
+    return Packed(name, number, array.shape, bytes_of(array, copy))
 
 
 def check(name: str, number: int, dims: Sequence[int], size: int) -> None:
     """Of a received tensor: does its size fit what it says it is?"""
     if not 0 < number < len(DTYPES):
         raise CorruptError(f"output '{name}' has the unknown element type {number}.")
-    if len(dims) > RANK_MAX or any(dim < 0 for dim in dims):
+    if len(dims) > RANK_MAX or (dims and min(dims) < 0):
         raise CorruptError(f"output '{name}' has the impossible shape {list(dims)}.")
     if number != STRING and size != bytes_needed(number, dims):
         raise CorruptError(f"output '{name}' has {size} bytes; {DTYPES[number]} {list(dims)} needs {bytes_needed(number, dims)}.")
@@ -188,15 +199,16 @@ def check(name: str, number: int, dims: Sequence[int], size: int) -> None:
 def unpack(number: int, dims: Sequence[int], data: Any) -> Any:
     """A checked tensor as an array: a view of `data` for every type that has whole bytes. bf16 without ml_dtypes becomes float32; other types that NumPy lacks
     become uint8: an element each below a byte, else their bytes."""
+    dtype = _TO_NUMPY.get(number)
+    bits = _BITS.get(number, 0)
+    if dtype is not None and bits >= 8:
+        array = np.frombuffer(data, dtype)
+        return array if len(dims) == 1 else array.reshape(dims)
     if number == STRING:
         return _unpack_strings(data, dims)
-    dtype = _TO_NUMPY.get(number)
-    bits = _BITS[number]
     if bits < 8:
         flat = _unpack_low_bits(data, bits, _elements(dims), DTYPES[number].startswith("i"))
         return (flat if dtype is None else flat.view(dtype)).reshape(dims)
-    if dtype is not None:
-        return np.frombuffer(data, dtype).reshape(dims)
     if DTYPES[number] == "bf16":
         return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(dims)
     return np.frombuffer(data, np.uint8).reshape(dims)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "graph/needs.h"
 #include "graph/rules.h"
 
 static struct fact fact_of(const struct rt_value *v)
@@ -37,6 +38,7 @@ static enum pen_status shapes_agree(struct kernel_call *k, const struct fact *fa
 enum pen_status kernel_run_node(struct kernel_call *k)
 {
     kernel_fn fn = kernel_find(k->n->op);
+    needs_note("reference", k->n->op, k->n->in_count > 0 ? k->in[0].dtype : PEN_DTYPE_NONE);
     uint32_t count = k->n->in_count + k->n->out_count;
     struct fact *facts = kernel_scratch(k, ((size_t)count + 1) * sizeof *facts);
     const char *reason = NULL;

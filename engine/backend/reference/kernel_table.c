@@ -1,16 +1,14 @@
+#include "backend/kept_types.h"
 #include "backend/reference/kernels.h"
+#include "graph/kept.h"
 
-/* Rows of kernels.def, or of the selection that PENSTOCK_KERNELS names (CMakeLists.txt). */
+/* Rows of kernels.def, as far as they are in this build. */
 static const struct {
     kernel_fn fn;
     unsigned types; /* classes of the first input's dtype */
 } table[OP_COUNT] = {
-#define KERNEL(op, fn, types) [OP_##op] = {fn, types},
-#ifdef PENSTOCK_KERNELS_SELECTED
-#include "kernels_selected.def"
-#else
+#define KERNEL(op, fn, types) [OP_##op] = {KEPT_ROW(reference_##op, fn), types},
 #include "backend/reference/kernels.def"
-#endif
 #undef KERNEL
 };
 
@@ -35,6 +33,9 @@ bool kernel_supports(const struct graph *g, const struct node *n, const char **r
     const struct value *in = n->in_count > 0 ? node_in(g, n, 0) : NULL;
     if (in != NULL && in->dtype != PEN_DTYPE_NONE && (element_class(in->dtype) & table[n->op].types) == 0) {
         return refuse(ret_reason, "no kernel for this element type");
+    }
+    if (!kept_takes(KEPT_REFERENCE, g, n)) {
+        return refuse(ret_reason, "no kernel for this element type in this build");
     }
     return true;
 }

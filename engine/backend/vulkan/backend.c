@@ -1,3 +1,4 @@
+#include "backend/kept_types.h"
 #include "backend/vulkan/backend.h"
 
 #include <inttypes.h>
@@ -253,6 +254,9 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (backend != NULL && backend->device->f16 && beyond_f16(backend, g, n)) {
         return vk_refuse(ret_reason, "weights outside of 5.96e-8 to 65504, the range of f16");
     }
+    if (!kept_takes(KEPT_VULKAN, g, n)) {
+        return vk_refuse(ret_reason, "no kernel for this element type in this build");
+    }
     return op->supports(g, n, ret_reason);
 }
 
@@ -308,6 +312,11 @@ void vk_backend_misuse(struct backend *b)
     }
 }
 
+static const char *parts(enum op op)
+{
+    return vk_op_shaders(op);
+}
+
 static bool claims(enum op op)
 {
     return vk_op_find(op) != NULL;
@@ -321,6 +330,7 @@ const struct backend_ops backend_vulkan = {
     .close = backend_close,
     .describe = describe,
     .claims = claims,
+    .parts = parts,
     .supports = supports,
     .compiled = vk_backend_pipelines,
     .plan_new = vk_plan_new,

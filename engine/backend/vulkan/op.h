@@ -57,6 +57,8 @@ struct vk_op {
 };
 const struct vk_op *vk_op_find(enum op op); /* ops/table.c; NULL when this backend has none */
 
+const char *vk_op_shaders(enum op op); /* their names with blanks between; NULL = none */
+
 enum vk_access { VK_READ = 1, VK_WRITE = 2, VK_READ_WRITE = 3 };
 
 struct vk_work;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/kept.h"
+
 struct entry {
     struct vk_pipeline_key key;
     VkPipeline handle;
@@ -145,7 +147,9 @@ static enum pen_status words_get(const struct vk_device *d, enum shader shader, 
     info->codeSize = code->bytes[form];
     size_t count = info->codeSize / sizeof(uint32_t);
     if (info->pCode == NULL) {
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: kernel %s is for floats stored as f16", code->name);
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: kernel %s is %s", code->name,
+                             KEPT_EVERYTHING ? "for floats stored as f16"
+                                             : "not in this build: the list of -DPENSTOCK_KERNELS leaves it out");
     }
     if (shader == SHADER_conv_cm && d->coopmat.kind == VK_COOPMAT_KHR) {
         if (!vk_coopmat_khr(code->words[form], count, ret_own, &count)) {

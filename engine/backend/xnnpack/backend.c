@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kept_types.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/xnn_compat.h"
@@ -96,6 +97,9 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     }
     if (n->out_count == 0 || (node_out(g, n, 0) == NULL && !first_optional(n->op)) || !node_values_known(g, n)) {
         return refuse(ret_reason, "a type or rank is only known at run time");
+    }
+    if (!kept_takes(KEPT_XNNPACK, g, n)) {
+        return refuse(ret_reason, "no kernel for this element type in this build");
     }
     return e->supports(g, n, ret_reason);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "graph/kept.h"
 
 #define RUN_BYTES 65536 /* of one unit of work */
 
@@ -106,7 +107,7 @@ static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y)
     int32_t last = b->rank - 1;
     const uint8_t *from = j->x + x * (ptrdiff_t)b->size;
     uint8_t *to = j->y + y * (ptrdiff_t)b->size;
-    if (j->turned >= 0 && b->size == 1) {
+    if (KEPT(xnnpack_bytes) && j->turned >= 0 && b->size == 1) {
         isa_int()->interleave(from, (size_t)b->x_step[last], b->dim[last], to, b->dim[j->turned]);
     } else if (j->turned >= 0) {
         isa_own()->transpose((const uint32_t *)(const void *)from, (size_t)b->x_step[last], (uint32_t *)(void *)to,

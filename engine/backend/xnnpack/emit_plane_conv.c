@@ -2,6 +2,7 @@
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/planes.h"
 #include "backend/xnnpack/window.h"
+#include "graph/kept.h"
 
 /*
  * Conv and ConvTranspose of f32 over planes: three and more spatial dims, weights that are computed. One output plane is one unit of work: for each input
@@ -151,7 +152,7 @@ static const struct plane_form deconv_form = {&emit_deconv, conv_supports, conv_
 
 static const struct plane_form *form_of(const struct node *n)
 {
-    return n->op == OP_Conv ? &conv_form : &deconv_form;
+    return !KEPT(xnnpack_ConvTranspose) || n->op == OP_Conv ? &conv_form : &deconv_form;
 }
 
 static bool either_supports(const struct graph *g, const struct node *n, const char **ret_reason)

@@ -4,6 +4,7 @@
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
+#include "graph/kept.h"
 
 #define TAPS_MAX 1024 /* of one part of a window: pointers on the stack */
 #define BLOCK    256  /* channels of one part that is joined to those before */
@@ -56,7 +57,7 @@ static size_t clip(const struct window *w, int d, size_t o, size_t *ret_first, s
 /* The pixels of one part of a window to one, scaled. */
 static void fold(const struct pool *p, const uint8_t *const *taps, size_t used, float scale, void *y, size_t n)
 {
-    if (p->size == 1) {
+    if (KEPT(xnnpack_bytes) && p->size == 1) {
         isa_int()->pool_max(taps, used, p->flip, y, n);
     } else if (p->average) {
         isa_own()->pool_sum((const float *const *)(const void *)taps, used, y, n, scale);

@@ -1,6 +1,13 @@
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/own_vec.h"
 
 #include <math.h>
+
+/* A function that this build leaves out has no loops. */
+#define CASE(fn)                                                                                                       \
+    case fn:                                                                                                           \
+        if (!OWN_KEPT_##fn)                                                                                            \
+            break;
 
 /* Three loops: both advance, or one side is a single value. */
 #define LOOPS(expression)                                                                                              \
@@ -60,23 +67,23 @@ void OWN(own_binary)(enum binary_fn fn, const float *a, size_t a_step, const flo
                      size_t n)
 {
     switch (fn) {
-    case BINARY_ADD:
+        CASE(BINARY_ADD)
         LOOPS(p + q);
-    case BINARY_SUB:
+        CASE(BINARY_SUB)
         LOOPS(p - q);
-    case BINARY_MUL:
+        CASE(BINARY_MUL)
         LOOPS(p * q);
-    case BINARY_DIV:
+        CASE(BINARY_DIV)
         LOOPS(p / q);
-    case BINARY_MAX:
+        CASE(BINARY_MAX)
         LOOPS(p > q || p != p ? p : q); /* NaN wins, as NumPy's maximum */
-    case BINARY_MIN:
+        CASE(BINARY_MIN)
         LOOPS(p < q || p != p ? p : q);
-    case BINARY_PRELU:
+        CASE(BINARY_PRELU)
         LOOPS(p < 0.0f ? p * q : p);
-    case BINARY_FMOD:
+        CASE(BINARY_FMOD)
         LOOPS(fmodf(p, q));
-    case BINARY_POW:
+        CASE(BINARY_POW)
         if (b_step == 0 && a_step != 0 && power_fixed(a, b[0], y, n)) {
             break;
         }

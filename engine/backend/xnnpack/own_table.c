@@ -1,3 +1,4 @@
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/own_vec.h"
 
 const struct own OWN(own) = {
@@ -5,15 +6,15 @@ const struct own OWN(own) = {
     .lanes = OWN_LANES,
     .unary = OWN(own_unary),
     .binary = OWN(own_binary),
-    .fold = OWN(own_fold),
-    .fold_rows = OWN(own_fold_rows),
-    .exp_sum = OWN(own_exp_sum),
-    .square_sum = OWN(own_square_sum),
-    .affine = OWN(own_affine),
+    .fold = OWN_KEPT_FOLD ? OWN(own_fold) : NULL,
+    .fold_rows = OWN_KEPT_FOLD ? OWN(own_fold_rows) : NULL,
+    .exp_sum = OWN_KEPT_EXP_SUM ? OWN(own_exp_sum) : NULL,
+    .square_sum = OWN_KEPT_SQUARE_SUM ? OWN(own_square_sum) : NULL,
+    .affine = OWN_KEPT_AFFINE ? OWN(own_affine) : NULL,
     .axpy = OWN(own_axpy),
-    .dot = OWN(own_dot),
-    .pool_max = OWN(own_pool_max),
-    .pool_sum = OWN(own_pool_sum),
+    .dot = OWN_KEPT_DOT ? OWN(own_dot) : NULL,
+    .pool_max = OWN_KEPT_POOL ? OWN(own_pool_max) : NULL,
+    .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),
     .gemm_mr = 2 * OWN_LANES == 32   ? 14
                : 2 * OWN_LANES == 16 ? 6

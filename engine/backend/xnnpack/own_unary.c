@@ -1,6 +1,13 @@
 #include "backend/xnnpack/own_vec.h"
 
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/own_math.h"
+
+/* A function that this build leaves out has no loop. */
+#define CASE(fn)                                                                                                       \
+    case fn:                                                                                                           \
+        if (!OWN_KEPT_##fn)                                                                                            \
+            break;
 
 /* One loop per function: each is simple enough for the vectoriser. */
 #define LOOP(expression)                                                                                               \
@@ -14,29 +21,29 @@
 static void smooth(enum unary_fn fn, const float *x, float *y, size_t n, float a)
 {
     switch (fn) {
-    case UNARY_EXP:
+        CASE(UNARY_EXP)
         LOOP(exp_f(v));
-    case UNARY_LOG:
+        CASE(UNARY_LOG)
         LOOP(log_f(v));
-    case UNARY_SIGMOID:
+        CASE(UNARY_SIGMOID)
         LOOP(sigmoid_f(v));
-    case UNARY_TANH:
+        CASE(UNARY_TANH)
         LOOP(tanh_f(v));
-    case UNARY_ERF:
+        CASE(UNARY_ERF)
         LOOP(erf_f(v));
-    case UNARY_GELU:
+        CASE(UNARY_GELU)
         LOOP(0.5f * v * (1.0f + erf_f(v * 0.707106781f)));
-    case UNARY_GELU_TANH:
+        CASE(UNARY_GELU_TANH)
         LOOP(0.5f * v * (1.0f + tanh_f(0.797884561f * (v + 0.044715f * v * v * v))));
-    case UNARY_SOFTPLUS:
+        CASE(UNARY_SOFTPLUS)
         LOOP(softplus_f(v));
-    case UNARY_SWISH:
+        CASE(UNARY_SWISH)
         LOOP(v / (1.0f + exp_f(-a * v)));
-    case UNARY_MISH:
+        CASE(UNARY_MISH)
         LOOP(v * tanh_f(softplus_f(v)));
-    case UNARY_ELU:
+        CASE(UNARY_ELU)
         LOOP(v < 0.0f ? a * expm1_f(v) : v);
-    case UNARY_CELU:
+        CASE(UNARY_CELU)
         LOOP(v < 0.0f ? a * expm1_f(v / a) : v);
     default:
         break;
@@ -47,27 +54,27 @@ static void smooth(enum unary_fn fn, const float *x, float *y, size_t n, float a
 static void library(enum unary_fn fn, const float *x, float *y, size_t n)
 {
     switch (fn) {
-    case UNARY_SIN:
+        CASE(UNARY_SIN)
         LOOP(sinf(v));
-    case UNARY_COS:
+        CASE(UNARY_COS)
         LOOP(cosf(v));
-    case UNARY_TAN:
+        CASE(UNARY_TAN)
         LOOP(tanf(v));
-    case UNARY_ASIN:
+        CASE(UNARY_ASIN)
         LOOP(asinf(v));
-    case UNARY_ACOS:
+        CASE(UNARY_ACOS)
         LOOP(acosf(v));
-    case UNARY_ATAN:
+        CASE(UNARY_ATAN)
         LOOP(atanf(v));
-    case UNARY_SINH:
+        CASE(UNARY_SINH)
         LOOP(sinhf(v));
-    case UNARY_COSH:
+        CASE(UNARY_COSH)
         LOOP(coshf(v));
-    case UNARY_ASINH:
+        CASE(UNARY_ASINH)
         LOOP(asinhf(v));
-    case UNARY_ACOSH:
+        CASE(UNARY_ACOSH)
         LOOP(acoshf(v));
-    case UNARY_ATANH:
+        CASE(UNARY_ATANH)
         LOOP(atanhf(v));
     default:
         break;
@@ -77,7 +84,7 @@ static void library(enum unary_fn fn, const float *x, float *y, size_t n)
 static void piecewise(enum unary_fn fn, const float *x, float *y, size_t n, float a, float b)
 {
     switch (fn) {
-    case UNARY_CLAMP:
+        CASE(UNARY_CLAMP)
         SIMD for (size_t i = 0; i < n; i++)
         {
             float v = x[i];
@@ -85,13 +92,13 @@ static void piecewise(enum unary_fn fn, const float *x, float *y, size_t n, floa
             y[i] = v > b ? b : v;
         }
         break;
-    case UNARY_LEAKY:
+        CASE(UNARY_LEAKY)
         LOOP(v < 0.0f ? a * v : v);
-    case UNARY_SELU:
+        CASE(UNARY_SELU)
         LOOP(b * (v > 0.0f ? v : a * expm1_f(v)));
-    case UNARY_SOFTSIGN:
+        CASE(UNARY_SOFTSIGN)
         LOOP(v / (1.0f + (v < 0.0f ? -v : v)));
-    case UNARY_HARDSIGMOID:
+        CASE(UNARY_HARDSIGMOID)
         SIMD for (size_t i = 0; i < n; i++)
         {
             float v = a * x[i] + b;
@@ -99,7 +106,7 @@ static void piecewise(enum unary_fn fn, const float *x, float *y, size_t n, floa
             y[i] = v > 1.0f ? 1.0f : v;
         }
         break;
-    case UNARY_HARDSWISH:
+        CASE(UNARY_HARDSWISH)
         SIMD for (size_t i = 0; i < n; i++)
         {
             float v = x[i] * 0.166666667f + 0.5f;
@@ -107,9 +114,9 @@ static void piecewise(enum unary_fn fn, const float *x, float *y, size_t n, floa
             y[i] = x[i] * (v > 1.0f ? 1.0f : v);
         }
         break;
-    case UNARY_SHRINK:
+        CASE(UNARY_SHRINK)
         LOOP(v < -b ? v + a : v > b ? v - a : 0.0f);
-    case UNARY_THRESHOLD:
+        CASE(UNARY_THRESHOLD)
         LOOP(v > a ? v : 0.0f);
     default:
         break;
@@ -119,23 +126,23 @@ static void piecewise(enum unary_fn fn, const float *x, float *y, size_t n, floa
 void OWN(own_unary)(enum unary_fn fn, const float *x, float *y, size_t n, float a, float b)
 {
     switch (fn) {
-    case UNARY_ABS:
+        CASE(UNARY_ABS)
         LOOP(fabsf(v));
-    case UNARY_NEG:
+        CASE(UNARY_NEG)
         LOOP(-v);
-    case UNARY_CEIL:
+        CASE(UNARY_CEIL)
         LOOP(ceilf(v));
-    case UNARY_FLOOR:
+        CASE(UNARY_FLOOR)
         LOOP(floorf(v));
-    case UNARY_ROUND:
+        CASE(UNARY_ROUND)
         LOOP(rintf(v)); /* to even: the rounding mode is never changed */
-    case UNARY_SQRT:
+        CASE(UNARY_SQRT)
         LOOP(sqrtf(v));
-    case UNARY_RECIPROCAL:
+        CASE(UNARY_RECIPROCAL)
         LOOP(1.0f / v);
-    case UNARY_SIGN:
+        CASE(UNARY_SIGN)
         LOOP(v > 0.0f ? 1.0f : v < 0.0f ? -1.0f : v);
-    case UNARY_RELU:
+        CASE(UNARY_RELU)
         LOOP(v < 0.0f ? 0.0f : v);
     case UNARY_CLAMP:
     case UNARY_LEAKY:

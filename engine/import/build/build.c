@@ -45,13 +45,20 @@ void build_miss(struct build *b, const char *what)
     }
 }
 
-enum pen_status build_missing_error(const struct build_missing *m, struct pen_error *reterr)
+enum pen_status build_missing_error(const struct build_missing *m, const char *format, bool whole,
+                                    struct pen_error *reterr)
 {
     if (m->count == 0)
         return PEN_OK;
     bool cut = m->count > BUILD_MISSING_MAX || m->bytes + 200 > sizeof m->text;
-    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s", m->count,
-                         words_plural(m->count, "node uses", "nodes use"), m->text, cut ? " ..." : "");
+    char lines[160] = "";
+    if (!whole)
+        snprintf(lines, sizeof lines,
+                 "; it keeps a part of the importer: add a line \"import %s OPERATOR\" for each to the list of "
+                 "-DPENSTOCK_KERNELS",
+                 format);
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s%s", m->count,
+                         words_plural(m->count, "node uses", "nodes use"), m->text, cut ? " ..." : "", lines);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,9 @@ void build_fini(struct build *b); /* the graph stays */
 void build_stop(struct build *b, enum pen_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* "<what> (node <name>)" joins the list of what this build cannot do. */
 void build_miss(struct build *b, const char *what);
-enum pen_status build_missing_error(const struct build_missing *m, struct pen_error *reterr);
+/* whole: the importer of this format is in the build with all its parts. */
+enum pen_status build_missing_error(const struct build_missing *m, const char *format, bool whole,
+                                    struct pen_error *reterr);
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------------------------- */
 

@@ -62,10 +62,13 @@ static enum pen_status missing_error(const struct reader *r)
 {
     if (r->missing_count == 0)
         return PEN_OK;
-    return pen_error_set(r->reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s",
+    return pen_error_set(r->reterr, PEN_ERR_UNSUPPORTED, "%u %s operators that this build does not know: %s%s%s",
                          r->missing_count, words_plural(r->missing_count, "node uses", "nodes use"), r->missing,
                          r->missing_count > ONNX_MISSING_MAX || r->missing_bytes + 200 > sizeof r->missing ? " ..."
-                                                                                                           : "");
+                                                                                                           : "",
+                         KEPT(import_onnx) ? ""
+                                           : "; it keeps a part of the importer: add a line \"import onnx OPERATOR\" "
+                                             "for each to the list of -DPENSTOCK_KERNELS");
 }
 
 /* Who made the file, with which operator sets. */

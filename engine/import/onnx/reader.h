@@ -6,6 +6,7 @@
 #ifndef ONNX_READER_H
 #define ONNX_READER_H
 
+#include "graph/kept.h"
 #include "graph/graph.h"
 #include "import/onnx/external.h"
 #include "import/onnx/message.h"
@@ -145,6 +146,15 @@ struct op_row {
     enum op op;       /* when upgrade is NULL: same form, another name */
     upgrade_fn upgrade;
 };
+/* A form that is turned into ours, if it is in this build; a name for one of our operators. */
+#define UP_ROW(domain, name, since, until, op, upgrade)                                                                \
+    {                                                                                                                  \
+        domain, #name, since, until, op, KEPT_IMPORT(onnx, name, upgrade)                                              \
+    }
+#define UP_SAME(domain, name, since, until, op)                                                                        \
+    {                                                                                                                  \
+        domain, #name, since, until, op, NULL                                                                          \
+    }
 extern const struct op_row rows_onnx[]; /* upgrade_*.c; each ends with a row without a name */
 extern const struct op_row rows_shape[];
 extern const struct op_row rows_microsoft[];

@@ -47,9 +47,13 @@ struct kcall {
 typedef void (*layer_fn)(struct kcall *c);
 struct layer_row {
     const char *kind;
-    layer_fn call;
+    layer_fn call; /* NULL: not in this build */
     int op;
 };
+#define LAYER_ROW(kind, call, op)                                                                                      \
+    {                                                                                                                  \
+#kind, KEPT_IMPORT(tfjs, kind, call), op                                                                       \
+    }
 extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[], layers_scan[],
     layers_attend[];                                  /* end without a kind */
 const struct layer_row *layer_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */

@@ -129,8 +129,8 @@ static void attention(struct kcall *c)
 }
 
 const struct layer_row layers_attend[] = {
-    {"AdditiveAttention", attention, 1},
-    {"Attention", attention, 0},
-    {"MultiHeadAttention", multi_head, 0},
+    LAYER_ROW(AdditiveAttention, attention, 1),
+    LAYER_ROW(Attention, attention, 0),
+    LAYER_ROW(MultiHeadAttention, multi_head, 0),
     {NULL, NULL, 0},
 };

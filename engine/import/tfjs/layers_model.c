@@ -113,9 +113,9 @@ void layer_call(struct kcall *c)
         layer_model(c);
     else if (is_mask_step(c))
         c->out[c->out_count++] = (struct ktensor){VALUE_NONE, 0, VALUE_NONE};
-    else if (row && c->in_count == 0)
+    else if (row && row->call && c->in_count == 0)
         build_stop(c->b, PEN_ERR_CORRUPT, "it is called on nothing");
-    else if (row) {
+    else if (row && row->call) {
         row->call(c);
     } else
         build_miss(c->b, c->l->kind);

@@ -171,9 +171,9 @@ static void unit_normalization(struct kcall *c)
 }
 
 const struct layer_row layers_norm[] = {
-    {"GroupNormalization", group_normalization, 0},
-    {"UnitNormalization", unit_normalization, 0},
-    {"BatchNormalization", batch_normalization, 0},
-    {"LayerNormalization", layer_normalization, 0},
+    LAYER_ROW(GroupNormalization, group_normalization, 0),
+    LAYER_ROW(UnitNormalization, unit_normalization, 0),
+    LAYER_ROW(BatchNormalization, batch_normalization, 0),
+    LAYER_ROW(LayerNormalization, layer_normalization, 0),
     {NULL, NULL, 0},
 };

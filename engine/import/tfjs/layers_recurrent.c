@@ -392,11 +392,11 @@ static void time_distributed(struct kcall *c)
 }
 
 const struct layer_row layers_recurrent[] = {
-    {"LSTM", recurrent, 0},
-    {"GRU", recurrent, 0},
-    {"SimpleRNN", recurrent, 0},
-    {"RNN", rnn, 0},
-    {"Bidirectional", bidirectional, 0},
-    {"TimeDistributed", time_distributed, 0},
+    LAYER_ROW(LSTM, recurrent, 0),
+    LAYER_ROW(GRU, recurrent, 0),
+    LAYER_ROW(SimpleRNN, recurrent, 0),
+    LAYER_ROW(RNN, rnn, 0),
+    LAYER_ROW(Bidirectional, bidirectional, 0),
+    LAYER_ROW(TimeDistributed, time_distributed, 0),
     {NULL, NULL, 0},
 };

@@ -103,6 +103,6 @@ static void conv_lstm(struct kcall *c)
 }
 
 const struct layer_row layers_scan[] = {
-    {"ConvLSTM2D", conv_lstm, 0},
+    LAYER_ROW(ConvLSTM2D, conv_lstm, 0),
     {NULL, NULL, 0},
 };

@@ -44,6 +44,18 @@ static void origin_note(const cJSON *root, struct inventory *to)
         inventory_append(to->versions, sizeof to->versions, "%.60s", format);
 }
 
+static enum pen_status layers_read(struct tfjs *r, struct graph *g, const cJSON *root)
+{
+    if (g->limits.inventory)
+        g->limits.inventory->layers = true;
+    if (!KEPT(import_tfjs) && !KEPT(import_tfjs_layers))
+        return pen_error_set(
+            r->reterr, PEN_ERR_UNSUPPORTED,
+            "this build does not read models of layers: add the line \"import tfjs layers\" to the list "
+            "of -DPENSTOCK_KERNELS");
+    return js_layers_model(r, g, root);
+}
+
 static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *root)
 {
     const cJSON *topology = tfjs_json_get(root, "modelTopology");
@@ -54,11 +66,11 @@ static enum pen_status read_json(struct tfjs *r, struct graph *g, const cJSON *r
     if (tfjs_json_get(topology, "node"))
         status = js_graph_model(r, g, root);
     else if (tfjs_json_get(topology, "model_config") || tfjs_json_get(topology, "class_name"))
-        status = js_layers_model(r, g, root);
+        status = layers_read(r, g, root);
     else
         return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "the model's topology holds neither nodes nor layers");
     if (status == PEN_OK)
-        status = build_missing_error(&r->missing, r->reterr);
+        status = build_missing_error(&r->missing, "tfjs", KEPT(import_tfjs), r->reterr);
     if (status == PEN_OK && g->output_count == 0)
         status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
     return status == PEN_OK ? graph_verify(g, r->reterr) : status;

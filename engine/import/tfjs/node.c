@@ -5,6 +5,9 @@
 #include "import/inventory.h"
 #include "import/tfjs/reader.h"
 
+/* Control flow of TensorFlow 1, which is understood from its ends. */
+#define FLOW_KEPT (KEPT(import_tfjs) || KEPT(import_tfjs_Merge) || KEPT(import_tfjs_Exit))
+
 #define NESTING_MAX 400 /* evaluations inside evaluations: regions in regions */
 
 /* ---- references ------------------------------------------------------------------------------------------------------- */
@@ -164,7 +167,7 @@ static struct gnode *unmet_need(struct scope *s, struct gnode *n)
 static struct gnode *unmet(struct scope *s, struct gnode *n)
 {
     const cJSON *input;
-    if (closed(n))
+    if (FLOW_KEPT && closed(n))
         return unmet_need(s, n);
     cJSON_ArrayForEach(input, tfjs_json_list(n->json, "input"))
     {
@@ -174,7 +177,7 @@ static struct gnode *unmet(struct scope *s, struct gnode *n)
         if (!reference || !js_reference(reference, &name, &output, &bytes, &index))
             continue;
         struct gnode *from = js_scope_node(s, reference, name);
-        if (from && from->state != NODE_DONE && !js_region_outside(s, from))
+        if (from && from->state != NODE_DONE && !(FLOW_KEPT && js_region_outside(s, from)))
             return from;
     }
     return NULL;
@@ -223,7 +226,7 @@ uint32_t js_scope_value(struct scope *s, const char *reference)
     if (s->b->status != PEN_OK || !js_reference(reference, &name, &output, &bytes, &index))
         return VALUE_NONE;
     struct gnode *n = js_scope_node(s, reference, name);
-    if (s->region && (!n || js_region_outside(s, n)))
+    if (FLOW_KEPT && s->region && (!n || js_region_outside(s, n)))
         return js_region_value(s, n, reference);
     if (argument(s, reference, name, &value))
         return value;
@@ -313,7 +316,7 @@ void js_lower(struct scope *s, struct gnode *n)
     inventory_note(s->b->g->limits.inventory, n->op);
     if (inputs_read(&c)) {
         c.op = row ? row->op : 0;
-        if (row)
+        if (row && row->lower)
             row->lower(&c);
         else
             build_miss(s->b, n->op);

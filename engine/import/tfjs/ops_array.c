@@ -65,9 +65,9 @@ static void close_of(struct call *c)
 }
 
 const struct tfjs_row js_rows_array[] = {
-    {"TensorArrayV3", array, 0},          {"TensorArrayWriteV3", put, 0},
-    {"TensorArrayReadV3", get, 0},        {"TensorArrayGatherV3", gather, 0},
-    {"TensorArrayScatterV3", scatter, 0}, {"TensorArrayConcatV3", concat, 0},
-    {"TensorArraySplitV3", split, 0},     {"TensorArraySizeV3", size, 0},
-    {"TensorArrayCloseV3", close_of, 0},  {NULL, NULL, 0},
+    JS_ROW(TensorArrayV3, array, 0),          JS_ROW(TensorArrayWriteV3, put, 0),
+    JS_ROW(TensorArrayReadV3, get, 0),        JS_ROW(TensorArrayGatherV3, gather, 0),
+    JS_ROW(TensorArrayScatterV3, scatter, 0), JS_ROW(TensorArrayConcatV3, concat, 0),
+    JS_ROW(TensorArraySplitV3, split, 0),     JS_ROW(TensorArraySizeV3, size, 0),
+    JS_ROW(TensorArrayCloseV3, close_of, 0),  {NULL, NULL, 0},
 };

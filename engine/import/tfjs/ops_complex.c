@@ -72,7 +72,13 @@ bool js_complex_mul(struct call *c)
 }
 
 const struct tfjs_row js_rows_complex[] = {
-    {"Complex", complex, 0}, {"Real", part, 0}, {"Imag", part, 1}, {"ComplexAbs", magnitude, 0},
-    {"FFT", fft, 0},         {"IFFT", fft, 1},  {"RFFT", rfft, 0}, {"IRFFT", irfft, 0},
+    JS_ROW(Complex, complex, 0),
+    JS_ROW(Real, part, 0),
+    JS_ROW(Imag, part, 1),
+    JS_ROW(ComplexAbs, magnitude, 0),
+    JS_ROW(FFT, fft, 0),
+    JS_ROW(IFFT, fft, 1),
+    JS_ROW(RFFT, rfft, 0),
+    JS_ROW(IRFFT, irfft, 0),
     {NULL, NULL, 0},
 };

@@ -288,11 +288,11 @@ static void while_of(struct call *c)
 }
 
 const struct tfjs_row js_rows_control[] = {
-    {"PartitionedCall", partitioned_call, 0},
-    {"StatefulPartitionedCall", partitioned_call, 0},
-    {"If", if_of, 0},
-    {"StatelessIf", if_of, 0},
-    {"While", while_of, 0},
-    {"StatelessWhile", while_of, 0},
+    JS_ROW(PartitionedCall, partitioned_call, 0),
+    JS_ROW(StatefulPartitionedCall, partitioned_call, 0),
+    JS_ROW(If, if_of, 0),
+    JS_ROW(StatelessIf, if_of, 0),
+    JS_ROW(While, while_of, 0),
+    JS_ROW(StatelessWhile, while_of, 0),
     {NULL, NULL, 0},
 };

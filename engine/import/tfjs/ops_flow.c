@@ -206,6 +206,7 @@ static void alone(struct call *c)
 }
 
 const struct tfjs_row js_rows_flow[] = {
-    {"Enter", through, 0}, {"Exit", exit_of, 0},          {"LoopCond", through, 0}, {"Merge", merge, 0},
-    {"Switch", alone, 0},  {"NextIteration", through, 0}, {NULL, NULL, 0},
+    JS_ROW(Enter, through, 0), JS_ROW(Exit, exit_of, 0), JS_ROW(LoopCond, through, 0),
+    JS_ROW(Merge, merge, 0),   JS_ROW(Switch, alone, 0), JS_ROW(NextIteration, through, 0),
+    {NULL, NULL, 0},
 };

@@ -47,7 +47,7 @@ static uint32_t argmax_turned(struct build *b, uint32_t x, uint32_t at, bool wit
 
 static bool window_of(struct call *c, const char *kernel, const char *dilations, struct tf_window *w)
 {
-    static const char *const names[] = {"strides", NULL, NULL};
+    static const char *const names[] = JS_ROW(strides, NULL, NULL);
     const char *lists[3] = {names[0], kernel, dilations};
     int64_t *to[3] = {w->stride, w->kernel, w->dilation}, items[4];
     char padding[16];
@@ -130,9 +130,9 @@ static void dilation(struct call *c)
 }
 
 const struct tfjs_row js_rows_image[] = {
-    {"CropAndResize", crop_and_resize, 0},
-    {"Dilation2D", dilation, 0},
-    {"ImageProjectiveTransformV3", project, 0},
-    {"MaxPoolWithArgmax", pool_with_argmax, 0},
+    JS_ROW(CropAndResize, crop_and_resize, 0),
+    JS_ROW(Dilation2D, dilation, 0),
+    JS_ROW(ImageProjectiveTransformV3, project, 0),
+    JS_ROW(MaxPoolWithArgmax, pool_with_argmax, 0),
     {NULL, NULL, 0},
 };

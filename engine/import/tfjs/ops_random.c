@@ -71,6 +71,7 @@ static void multinomial(struct call *c)
 }
 
 const struct tfjs_row js_rows_random[] = {
-    {"Multinomial", multinomial, 0},      {"RandomStandardNormal", normal, 0}, {"RandomUniform", uniform, 0},
-    {"RandomUniformInt", uniform_int, 0}, {"TruncatedNormal", normal, 1},      {NULL, NULL, 0},
+    JS_ROW(Multinomial, multinomial, 0), JS_ROW(RandomStandardNormal, normal, 0),
+    JS_ROW(RandomUniform, uniform, 0),   JS_ROW(RandomUniformInt, uniform_int, 0),
+    JS_ROW(TruncatedNormal, normal, 1),  {NULL, NULL, 0},
 };

@@ -156,14 +156,14 @@ static void fill_empty_rows(struct call *c)
 }
 
 const struct tfjs_row js_rows_sparse[] = {
-    {"Bincount", bincount, 0},
-    {"DenseBincount", bincount, 0},
-    {"LowerBound", bound, OP_Less},
-    {"UpperBound", bound, OP_LessOrEqual},
-    {"SparseFillEmptyRows", fill_empty_rows, 0},
-    {"SparseReshape", sparse_reshape, 0},
-    {"SparseSegmentMean", sparse_segment, 1},
-    {"SparseSegmentSum", sparse_segment, 0},
-    {"SparseToDense", sparse_to_dense, 0},
+    JS_ROW(Bincount, bincount, 0),
+    JS_ROW(DenseBincount, bincount, 0),
+    JS_ROW(LowerBound, bound, OP_Less),
+    JS_ROW(UpperBound, bound, OP_LessOrEqual),
+    JS_ROW(SparseFillEmptyRows, fill_empty_rows, 0),
+    JS_ROW(SparseReshape, sparse_reshape, 0),
+    JS_ROW(SparseSegmentMean, sparse_segment, 1),
+    JS_ROW(SparseSegmentSum, sparse_segment, 0),
+    JS_ROW(SparseToDense, sparse_to_dense, 0),
     {NULL, NULL, 0},
 };

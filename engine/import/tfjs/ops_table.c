@@ -121,15 +121,15 @@ static void nothing(struct call *c)
 }
 
 const struct tfjs_row js_rows_table[] = {
-    {"HashTable", table, 0},
-    {"HashTableV2", table, 0},
-    {"InitializeTable", nothing, 0},
-    {"InitializeTableV2", nothing, 0},
-    {"LookupTableFind", find, 0},
-    {"LookupTableFindV2", find, 0},
-    {"LookupTableImport", nothing, 0},
-    {"LookupTableImportV2", nothing, 0},
-    {"LookupTableSize", table_size, 0},
-    {"LookupTableSizeV2", table_size, 0},
+    JS_ROW(HashTable, table, 0),
+    JS_ROW(HashTableV2, table, 0),
+    JS_ROW(InitializeTable, nothing, 0),
+    JS_ROW(InitializeTableV2, nothing, 0),
+    JS_ROW(LookupTableFind, find, 0),
+    JS_ROW(LookupTableFindV2, find, 0),
+    JS_ROW(LookupTableImport, nothing, 0),
+    JS_ROW(LookupTableImportV2, nothing, 0),
+    JS_ROW(LookupTableSize, table_size, 0),
+    JS_ROW(LookupTableSizeV2, table_size, 0),
     {NULL, NULL, 0},
 };

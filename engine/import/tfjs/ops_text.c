@@ -65,9 +65,9 @@ static void ngrams(struct call *c)
 }
 
 const struct tfjs_row js_rows_text[] = {
-    {"StaticRegexReplace", replace, 0},
-    {"StringNGrams", ngrams, 0},
-    {"StringSplit", split, 0},
-    {"StringToHashBucketFast", hash, 0},
+    JS_ROW(StaticRegexReplace, replace, 0),
+    JS_ROW(StringNGrams, ngrams, 0),
+    JS_ROW(StringSplit, split, 0),
+    JS_ROW(StringToHashBucketFast, hash, 0),
     {NULL, NULL, 0},
 };

@@ -7,6 +7,7 @@
 #ifndef TFJS_READER_H
 #define TFJS_READER_H
 
+#include "graph/kept.h"
 #include "import/build/build.h"
 #include "import/build/window.h"
 #include "import/tfjs/json.h"
@@ -93,9 +94,13 @@ struct call {
 typedef void (*lower_fn)(struct call *c);
 struct tfjs_row {
     const char *name;
-    lower_fn lower;
+    lower_fn lower; /* NULL: not in this build */
     int op;
 };
+#define JS_ROW(name, lower, op)                                                                                        \
+    {                                                                                                                  \
+#name, KEPT_IMPORT(tfjs, name, lower), op                                                                      \
+    }
 extern const struct tfjs_row js_rows_math[], js_rows_conv[], js_rows_shape[], js_rows_control[], js_rows_list[],
     js_rows_flow[], js_rows_array[], js_rows_sparse[], js_rows_complex[], js_rows_image[], js_rows_random[],
     js_rows_text[], js_rows_table[];              /* end without a name */

@@ -297,7 +297,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
     subgraph_whole(r, &b, first, 0);
     build_fini(&b);
     if (b.status == PEN_OK)
-        b.status = build_missing_error(&r->missing, r->reterr);
+        b.status = build_missing_error(&r->missing, "tflite", KEPT(import_tflite), r->reterr);
     if (b.status == PEN_OK && g->output_count == 0)
         b.status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
     return b.status == PEN_OK ? graph_verify(g, r->reterr) : b.status;

@@ -132,14 +132,21 @@ void lower_max_unpooling(struct call *c)
     lite_give(c, 0, build_reshape(b, build_slice(b, flat, 0, 0, all, 1), (int64_t[]){1, h, wide, channels}, 4));
 }
 
+#define CUSTOM(name, lower)                                                                                            \
+    {                                                                                                                  \
+#name, KEPT_IMPORT(tflite, name, lower)                                                                        \
+    }
 static const struct {
     const char *name;
     lower_fn lower;
 } customs[] = {
-    {"Convolution2DTransposeBias", lower_transpose_conv_bias}, {"Landmarks2TransformMatrix", lower_landmarks_matrix},
-    {"MaxPoolingWithArgmax2D", lower_pool_with_argmax},        {"MaxUnpooling2D", lower_max_unpooling},
-    {"TFLite_Detection_PostProcess", lower_detection},         {"TransformLandmarks", lower_transform_landmarks},
-    {"TransformTensorBilinear", lower_transform_tensor},
+    CUSTOM(Convolution2DTransposeBias, lower_transpose_conv_bias),
+    CUSTOM(Landmarks2TransformMatrix, lower_landmarks_matrix),
+    CUSTOM(MaxPoolingWithArgmax2D, lower_pool_with_argmax),
+    CUSTOM(MaxUnpooling2D, lower_max_unpooling),
+    CUSTOM(TFLite_Detection_PostProcess, lower_detection),
+    CUSTOM(TransformLandmarks, lower_transform_landmarks),
+    CUSTOM(TransformTensorBilinear, lower_transform_tensor),
 };
 
 lower_fn tflite_custom_find(const struct fb_text *name)

@@ -10,6 +10,7 @@
 #ifndef TFLITE_READER_H
 #define TFLITE_READER_H
 
+#include "graph/kept.h"
 #include "import/build/build.h"
 #include "import/build/window.h"
 #include "import/tflite/flatbuffer.h"

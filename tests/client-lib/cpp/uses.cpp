@@ -60,7 +60,7 @@ void runs(const client &pool)
     const std::int32_t b[] = {1, 2};
     request r("sums");
     r.input(*tensor::try_view("a", {1, 2}, a)).input(*tensor::try_view("b", {1, 2}, b)).parameter("speed", 3).parameter("fast", true);
-    r.parameter("name", "value").parameter("share", 0.5).priority(1).backend("reference").deadline(30s).flags(PEN_JOB_EXPLAIN | PEN_JOB_NO_CACHE);
+    r.parameter("name", "value").parameter("share", 0.5).priority(1).backend("reference").require("backend.reference").deadline(30s).flags(PEN_JOB_EXPLAIN | PEN_JOB_NO_CACHE);
     auto answer = pool.try_run(r);
     check(answer && answer->size() == 2, answer ? "two outputs" : answer.error().text.c_str());
     auto sum = answer->find("sum");

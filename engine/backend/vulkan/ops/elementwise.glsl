@@ -129,8 +129,10 @@ float two(uint code, float x, float v)
         return pick(x, v, true);
     case EW_MIN:
         return pick(x, v, false);
+#ifndef NO_FUNCTIONS
     case EW_POW:
         return pow_f(x, v);
+#endif
     case EW_PRELU:
         return x < 0.0 ? x * v : x;
     case EW_MOD_FLOOR:
@@ -165,6 +167,45 @@ float one(uint code, float x, float a, float b)
     switch (code) {
     case EW_ABS:
         return abs(x);
+    case EW_CEIL:
+        return ceil(x);
+    case EW_CLIP:
+        return x < a ? min(a, b) : x > b ? b : x;
+    case EW_FLOOR:
+        return floor(x);
+    case EW_HARD_SIGMOID:
+        return clamp(a * x + b, 0.0, 1.0);
+    case EW_HARD_SWISH:
+        return x * clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    case EW_LEAKY:
+        return x < 0.0 ? a * x : x;
+    case EW_NEG:
+        return -x;
+    case EW_RECIPROCAL:
+        return 1.0 / x;
+    case EW_RELU:
+        return x < 0.0 ? 0.0 : x;
+    case EW_ROUND:
+        return roundEven(x);
+    case EW_SHRINK:
+        return x < -a ? x + b : x > a ? x - b : 0.0;
+    case EW_SIGN:
+        return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
+    case EW_SOFTSIGN:
+        return x / (1.0 + abs(x));
+    case EW_SQRT:
+        return x < 0.0 ? NOT_A_NUMBER : sqrt(x);
+    case EW_THRESHOLDED:
+        return x > a ? x : 0.0;
+    case EW_NOT:
+        return x == 0.0 ? 1.0 : 0.0;
+    case EW_SCALE:
+        return x * a + b;
+    case EW_IS_NAN:
+        return is_nan(x) ? 1.0 : 0.0;
+    case EW_IS_INF: /* a: negative ones count, b: positive ones */
+        return (x == INFINITY && b != 0.0) || (x == -INFINITY && a != 0.0) ? 1.0 : 0.0;
+#ifndef NO_FUNCTIONS /* a build whose operators need none leaves them out */
     case EW_ACOS:
         return acos_f(x);
     case EW_ACOSH:
@@ -177,12 +218,8 @@ float one(uint code, float x, float a, float b)
         return atan_f(x);
     case EW_ATANH:
         return atanh_f(x);
-    case EW_CEIL:
-        return ceil(x);
     case EW_CELU:
         return x > 0.0 ? x : a * expm1_f(x / a);
-    case EW_CLIP:
-        return x < a ? min(a, b) : x > b ? b : x;
     case EW_COS:
         return cos_f(x);
     case EW_COSH:
@@ -193,64 +230,31 @@ float one(uint code, float x, float a, float b)
         return erf_f(x);
     case EW_EXP:
         return exp_f(x);
-    case EW_FLOOR:
-        return floor(x);
     case EW_GELU:
         return 0.5 * x * (1.0 + erf_f(x * 0.707106781));
     case EW_GELU_TANH:
         return 0.5 * x * (1.0 + tanh_f(0.797884561 * (x + 0.044715 * x * x * x)));
-    case EW_HARD_SIGMOID:
-        return clamp(a * x + b, 0.0, 1.0);
-    case EW_HARD_SWISH:
-        return x * clamp(x / 6.0 + 0.5, 0.0, 1.0);
-    case EW_LEAKY:
-        return x < 0.0 ? a * x : x;
     case EW_LOG:
         return log_f(x);
     case EW_MISH:
         return x * tanh_f(softplus_f(x));
-    case EW_NEG:
-        return -x;
-    case EW_RECIPROCAL:
-        return 1.0 / x;
-    case EW_RELU:
-        return x < 0.0 ? 0.0 : x;
-    case EW_ROUND:
-        return roundEven(x);
     case EW_SELU:
         return b * (x > 0.0 ? x : a * expm1_f(x));
-    case EW_SHRINK:
-        return x < -a ? x + b : x > a ? x - b : 0.0;
     case EW_SIGMOID:
         return sigmoid_f(x);
-    case EW_SIGN:
-        return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
     case EW_SIN:
         return sin_f(x);
     case EW_SINH:
         return sinh_f(x);
     case EW_SOFTPLUS:
         return softplus_f(x);
-    case EW_SOFTSIGN:
-        return x / (1.0 + abs(x));
-    case EW_SQRT:
-        return x < 0.0 ? NOT_A_NUMBER : sqrt(x);
     case EW_SWISH:
         return x / (1.0 + exp_f(-a * x));
     case EW_TAN:
         return sin_f(x) / cos_f(x);
     case EW_TANH:
         return tanh_f(x);
-    case EW_THRESHOLDED:
-        return x > a ? x : 0.0;
-    case EW_NOT:
-        return x == 0.0 ? 1.0 : 0.0;
-    case EW_SCALE:
-        return x * a + b;
-    case EW_IS_NAN:
-        return is_nan(x) ? 1.0 : 0.0;
-    case EW_IS_INF: /* a: negative ones count, b: positive ones */
-        return (x == INFINITY && b != 0.0) || (x == -INFINITY && a != 0.0) ? 1.0 : 0.0;
+#endif
     default:
         return x;
     }

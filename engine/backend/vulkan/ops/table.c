@@ -1,135 +1,44 @@
+#include <string.h>
+
 #include "backend/vulkan/ops/ops.h"
+#include "graph/kept.h"
 
-/* Which family takes an operator: explicit, so that nothing is linked in or left out without a word. */
+/* Which family takes an operator: the rows of ops.def, as far as they are in this build. */
 static const struct vk_op *const table[OP_COUNT] = {
-    [OP_Abs] = &vk_op_elementwise,
-    [OP_Acos] = &vk_op_elementwise,
-    [OP_Acosh] = &vk_op_elementwise,
-    [OP_Asin] = &vk_op_elementwise,
-    [OP_Asinh] = &vk_op_elementwise,
-    [OP_Atan] = &vk_op_elementwise,
-    [OP_Atanh] = &vk_op_elementwise,
-    [OP_Ceil] = &vk_op_elementwise,
-    [OP_Celu] = &vk_op_elementwise,
-    [OP_Clip] = &vk_op_elementwise,
-    [OP_Cos] = &vk_op_elementwise,
-    [OP_Cosh] = &vk_op_elementwise,
-    [OP_Elu] = &vk_op_elementwise,
-    [OP_Erf] = &vk_op_elementwise,
-    [OP_Exp] = &vk_op_elementwise,
-    [OP_Floor] = &vk_op_elementwise,
-    [OP_Gelu] = &vk_op_elementwise,
-    [OP_HardSigmoid] = &vk_op_elementwise,
-    [OP_HardSwish] = &vk_op_elementwise,
-    [OP_LeakyRelu] = &vk_op_elementwise,
-    [OP_Log] = &vk_op_elementwise,
-    [OP_Mish] = &vk_op_elementwise,
-    [OP_Neg] = &vk_op_elementwise,
-    [OP_Reciprocal] = &vk_op_elementwise,
-    [OP_Relu] = &vk_op_elementwise,
-    [OP_Round] = &vk_op_elementwise,
-    [OP_Selu] = &vk_op_elementwise,
-    [OP_Shrink] = &vk_op_elementwise,
-    [OP_Sigmoid] = &vk_op_elementwise,
-    [OP_Sign] = &vk_op_elementwise,
-    [OP_Sin] = &vk_op_elementwise,
-    [OP_Sinh] = &vk_op_elementwise,
-    [OP_Softplus] = &vk_op_elementwise,
-    [OP_Softsign] = &vk_op_elementwise,
-    [OP_Sqrt] = &vk_op_elementwise,
-    [OP_Swish] = &vk_op_elementwise,
-    [OP_Tan] = &vk_op_elementwise,
-    [OP_Tanh] = &vk_op_elementwise,
-    [OP_ThresholdedRelu] = &vk_op_elementwise,
-    [OP_IsNaN] = &vk_op_elementwise,
-    [OP_IsInf] = &vk_op_elementwise,
-    [OP_Not] = &vk_op_elementwise,
-    [OP_Add] = &vk_op_elementwise,
-    [OP_Sub] = &vk_op_elementwise,
-    [OP_Mul] = &vk_op_elementwise,
-    [OP_Div] = &vk_op_elementwise,
-    [OP_Max] = &vk_op_elementwise,
-    [OP_Min] = &vk_op_elementwise,
-    [OP_Sum] = &vk_op_elementwise,
-    [OP_Mean] = &vk_op_elementwise,
-    [OP_Pow] = &vk_op_elementwise,
-    [OP_PRelu] = &vk_op_elementwise,
-    [OP_Mod] = &vk_op_elementwise,
-    [OP_Equal] = &vk_op_elementwise,
-    [OP_Greater] = &vk_op_elementwise,
-    [OP_GreaterOrEqual] = &vk_op_elementwise,
-    [OP_Less] = &vk_op_elementwise,
-    [OP_LessOrEqual] = &vk_op_elementwise,
-    [OP_And] = &vk_op_elementwise,
-    [OP_Or] = &vk_op_elementwise,
-    [OP_Xor] = &vk_op_elementwise,
-    [OP_Where] = &vk_op_elementwise,
-    [OP_Cast] = &vk_op_cast,
-    [OP_Conv] = &vk_op_conv,
-    [OP_Gemm] = &vk_op_gemm,
-    [OP_MatMul] = &vk_op_matmul,
-    [OP_MaxPool] = &vk_op_pool,
-    [OP_AveragePool] = &vk_op_pool,
-    [OP_LpPool] = &vk_op_pool,
-    [OP_Softmax] = &vk_op_softmax,
-    [OP_LogSoftmax] = &vk_op_softmax,
-    [OP_Identity] = &vk_op_view,
-    [OP_Reshape] = &vk_op_view,
-    [OP_Flatten] = &vk_op_view,
-    [OP_Squeeze] = &vk_op_view,
-    [OP_Unsqueeze] = &vk_op_view,
-    [OP_Dropout] = &vk_op_view,
-    [OP_Transpose] = &vk_op_transpose,
-    [OP_Expand] = &vk_op_expand,
-    [OP_Tile] = &vk_op_tile,
-    [OP_Concat] = &vk_op_parts,
-    [OP_Split] = &vk_op_parts,
-    [OP_DepthToSpace] = &vk_op_shuffle,
-    [OP_SpaceToDepth] = &vk_op_shuffle,
-
-    [OP_ReduceL1] = &vk_op_reduce,
-    [OP_ReduceL2] = &vk_op_reduce,
-    [OP_ReduceLogSum] = &vk_op_reduce,
-    [OP_ReduceLogSumExp] = &vk_op_reduce,
-    [OP_ReduceMax] = &vk_op_reduce,
-    [OP_ReduceMean] = &vk_op_reduce,
-    [OP_ReduceMin] = &vk_op_reduce,
-    [OP_ReduceProd] = &vk_op_reduce,
-    [OP_ReduceSum] = &vk_op_reduce,
-    [OP_ReduceSumSquare] = &vk_op_reduce,
-    [OP_GlobalAveragePool] = &vk_op_reduce,
-    [OP_GlobalMaxPool] = &vk_op_reduce,
-    [OP_GlobalLpPool] = &vk_op_reduce,
-    [OP_ArgMax] = &vk_op_arg,
-    [OP_ArgMin] = &vk_op_arg,
-    [OP_Hardmax] = &vk_op_arg,
-    [OP_LayerNormalization] = &vk_op_norm,
-    [OP_RMSNormalization] = &vk_op_norm,
-    [OP_InstanceNormalization] = &vk_op_norm,
-    [OP_GroupNormalization] = &vk_op_norm,
-    [OP_LpNormalization] = &vk_op_norm,
-    [OP_BatchNormalization] = &vk_op_batch_norm,
-    [OP_LRN] = &vk_op_lrn,
-    [OP_Gather] = &vk_op_gather,
-    [OP_GatherElements] = &vk_op_gather,
-    [OP_GatherND] = &vk_op_gather,
-    [OP_OneHot] = &vk_op_one_hot,
-    [OP_Slice] = &vk_op_slice,
-    [OP_Pad] = &vk_op_pad,
-    [OP_Resize] = &vk_op_resize,
-    [OP_ConvTranspose] = &vk_op_deconv,
-    [OP_LSTM] = &vk_op_rnn,
-    [OP_GRU] = &vk_op_rnn,
-    [OP_CastLike] = &vk_op_cast,
-    [OP_BitwiseAnd] = &vk_op_elementwise,
-    [OP_BitwiseOr] = &vk_op_elementwise,
-    [OP_BitwiseXor] = &vk_op_elementwise,
-    [OP_BitwiseNot] = &vk_op_elementwise,
-    [OP_NegativeLogLikelihoodLoss] = &vk_op_loss,
-    [OP_SoftmaxCrossEntropyLoss] = &vk_op_loss,
+#define VK_OP(op, family) [OP_##op] = KEPT_ROW(vulkan_##op, &(family)),
+#define VK_SHADERS(family, list)
+#include "backend/vulkan/ops/ops.def"
+#undef VK_OP
+#undef VK_SHADERS
 };
 
 const struct vk_op *vk_op_find(enum op op)
 {
     return op < OP_COUNT ? table[op] : NULL;
+}
+
+/* By the names of families, so that none is linked for its name's sake. */
+const char *vk_op_shaders(enum op op)
+{
+    static const char *const families[OP_COUNT] = {
+#define VK_OP(op, family) [OP_##op] = #family,
+#define VK_SHADERS(family, list)
+#include "backend/vulkan/ops/ops.def"
+#undef VK_OP
+#undef VK_SHADERS
+    };
+    static const char *const lists[][2] = {
+#define VK_OP(op, family)
+#define VK_SHADERS(family, list) {#family, list},
+#include "backend/vulkan/ops/ops.def"
+#undef VK_OP
+#undef VK_SHADERS
+    };
+    const char *family = op < OP_COUNT ? families[op] : NULL;
+    for (size_t i = 0; family != NULL && i < sizeof lists / sizeof lists[0]; i++) {
+        if (strcmp(lists[i][0], family) == 0) {
+            return lists[i][1];
+        }
+    }
+    return NULL;
 }

@@ -1,0 +1,141 @@
+"""What mutants.py compiles, links and runs: the build's own commands (Build), and a folder with one changed file (Bench)."""
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZER_SETTINGS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:hard_rss_limit_mb=4000", "UBSAN_OPTIONS": "halt_on_error=1",
+                      "LSAN_OPTIONS": f"suppressions={SOURCE}/tests/support/lsan.supp:print_suppressions=0"}
+
+
+def gold():
+    return ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
+
+
+def mount_commands():
+    """How a test gets a mount of its own; None where it cannot."""
+    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+        if shutil.which("unshare") and subprocess.run([*command, "mount", "--bind", "/tmp", "/mnt"], capture_output=True).returncode == 0:
+            return command
+    return None
+
+
+GOLD = gold()
+
+
+class Build:
+    """The commands of a Ninja build: how each file is compiled, and each program linked."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        if "PENSTOCK_CHECKS:BOOL=ON" not in (folder / "CMakeCache.txt").read_text():
+            sys.exit(f"mutants.py: {folder} has no checks: cmake -S . -B {folder} -G Ninja -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON, then build it")
+        self.compiles, self.links, self.plain = {}, {}, {}  # plain: objects of files without a fault
+        for command in self.commands():
+            to = re.search(r" -o (\S+) -c (\S+)$", command)
+            path = os.path.relpath(to.group(2), SOURCE) if to else ".."
+            if not path.startswith("..") and (path not in self.compiles or to.group(1).startswith(path.split("/")[0])):
+                self.compiles[path] = command  # where tests compile a main.c once more, the program's own
+
+    def commands(self, *targets):
+        done = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", *targets], capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.split("\n") if line]
+
+    def targets(self, pattern):
+        done = subprocess.run(["ninja", "-C", self.folder, "-t", "targets", "all"], capture_output=True, text=True, check=True)
+        return sorted(set(re.findall(rf"^(?:tests|bin)/({pattern}): ", done.stdout, flags=re.M)))
+
+    def link(self, target):
+        if target not in self.links:
+            self.links[target] = self.commands(target)[-1].removeprefix(": && ").removesuffix(" && :")
+        return self.links[target]
+
+    def object_of(self, path):
+        return re.search(r" -o (\S+)", self.compiles[path]).group(1)
+
+    def compile(self, path, source, made, options=()):
+        """None, or what the compiler said. The copy SOURCE of the file PATH becomes the object MADE."""
+        command = re.sub(r" -MD -MT \S+ -MF \S+", "", self.compiles[path])
+        command = re.sub(r"^\S*ccache ", "", command)
+        command = re.sub(r" -o \S+ -c \S+$", f" -I{(SOURCE / path).parent} -o {made} -c {source}", command)
+        done = subprocess.run([*shlex.split(command), *options], cwd=self.folder, capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stderr
+
+
+class Bench:
+    """A folder with one changed file and what is linked with it."""
+
+    def __init__(self, build, folder, mounts):
+        self.build, self.folder, self.mounts = build, folder, mounts
+        folder.mkdir(parents=True)
+
+    def compile(self, path, text, sanitize=False):
+        """The object's bytes, or None and what the compiler said."""
+        copy, made = self.folder / Path(path).name, self.object(sanitize)
+        copy.write_text(text)
+        said = self.build.compile(path, copy, made, [*SANITIZE, "-Wno-error", "-O1"] if sanitize else [])
+        return (None, said) if said else (made.read_bytes(), "")
+
+    def object(self, sanitize):
+        return self.folder / ("sanitized.o" if sanitize else "changed.o")
+
+    def link(self, path, target, to, sanitize=False):
+        """path None: without a fault."""
+        own = self.build.object_of(path) if path else None
+        made = str(self.object(sanitize))
+        command = self.build.link(target)
+        command = re.sub(r" -o \S+", f" -o {to}", command.split(" && ")[0], count=1)
+        if path:
+            command = command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
+        command = shlex.split(command) + GOLD + (SANITIZE if sanitize else [])
+        return subprocess.run(command, cwd=self.build.folder, capture_output=True).returncode == 0
+
+    def programs(self, names, link):
+        """The build's programs beside each other, those with these names made by link(name, to)."""
+        place = self.folder / "bin"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(self.build.folder / "bin", place, copy_function=os.link, symlinks=True)
+        for name in names:
+            (place / name).unlink()
+            if not link(name, place / name):
+                shutil.copy2(self.build.folder / "bin" / name, place / name)
+        return place
+
+    def run(self, program, arguments, cpu, wall, place, settings=None):
+        """(exit status or None for a time-out, output, processor seconds with those of its children). A process that needs CPU seconds ends, and
+        what has not ended after WALL seconds. PLACE: what stands in the place of the build's programs."""
+        command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join([str(program), *arguments])}"
+        if place:
+            command = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && {command}"
+        with tempfile.TemporaryFile() as output:
+            child = subprocess.Popen([*(self.mounts if place else []), "sh", "-c", command], stdout=output, stderr=subprocess.STDOUT,
+                                     stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
+                                     env={**os.environ, **SANITIZER_SETTINGS, **(settings or {})})
+            status, used = wait(child, wall)
+            output.seek(0)
+            return status, output.read().decode(errors="replace"), used
+
+
+def wait(child, seconds):
+    """(exit status or None for a time-out, processor seconds) of the child; nothing of its group is left."""
+    until, ended = time.monotonic() + seconds, 0
+    while not ended and time.monotonic() < until:
+        ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if not ended:
+            time.sleep(0.005)
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    if not ended:
+        _, _, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status) if ended else -signal.SIGKILL
+    return child.returncode if ended else None, usage.ru_utime + usage.ru_stime

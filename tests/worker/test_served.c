@@ -1,0 +1,239 @@
+/* Models as they are loaded and warmed: states that fit, shapes that are ready, and why a config does not fit its model. */
+#include "one_slot.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervise.h"
+#include "warmup.h"
+
+static void setup(void)
+{
+    cr_redirect_stderr();
+    one_slot_setup();
+}
+
+TestSuite(served, .init = setup, .fini = one_slot_teardown);
+
+/* Loads "model" = Add(a, b) -> c with this config; NULL: refused, the sentence is in one_slot_error. */
+static struct served *load(const char *config)
+{
+    struct served *served = NULL;
+    struct catalog found;
+    one_slot_put("model", one_slot_graph("Add", "a", "b", "c"), config);
+    cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK);
+    cr_assert(found.entries_count == 1, "the config itself is refused: %s", config);
+    one_slot_error = (struct pen_error){0};
+    enum pen_status status = catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+    cr_assert((status == PEN_OK) == (served != NULL));
+    catalog_fini(&found);
+    return served;
+}
+
+#define STATE(batch, in, out, more)                                                                                    \
+    "{\"max_batch_size\":" batch ",\"sequence_batching\":{\"state\":[{\"input_name\":\"" in                            \
+    "\",\"output_name\":\"" out "\"" more "}]}}"
+
+static void refused(const char *config, enum pen_status status, const char *part)
+{
+    cr_assert_null(load(config), "%s", config);
+    cr_assert(one_slot_error.status == status, "%s: %s", pen_status_name(one_slot_error.status), one_slot_error.text);
+    cr_assert(strstr(one_slot_error.text, part), "'%s' is not in '%s'", part, one_slot_error.text);
+}
+
+Test(served, a_state_has_the_dims_of_one_row)
+{
+    struct served *served = load(STATE("4", "b", "c", ""));
+    cr_assert_not_null(served, "%s", one_slot_error.text);
+    cr_assert(served->states_count == 1 && served->states_bytes == 8);
+    cr_assert(served->states[0].input == 1 && served->states[0].output == 0);
+    cr_assert(served->states[0].tensor.rank == 2 && served->states[0].tensor.dims[0] == 1);
+    cr_assert(served->hidden_inputs == 2 && served->hidden_outputs == 1 && !served->states[0].tensor.data);
+    served_free(served);
+    served = load(STATE("4", "b", "c", ",\"data_type\":\"TYPE_FP32\",\"dims\":[2]"));
+    cr_assert(served && served->states_bytes == 8, "%s", one_slot_error.text);
+    served_free(served);
+    served = load(STATE("0", "b", "c", ",\"dims\":[5,2]"));
+    cr_assert(served && served->states_bytes == 40 && served->states[0].tensor.dims[0] == 5, "%s", one_slot_error.text);
+    served_free(served);
+}
+
+Test(served, states_that_do_not_fit_are_refused)
+{
+    refused(STATE("4", "x", "c", ""), PEN_ERR_NOT_FOUND, "names 'x' and 'c'");
+    refused(STATE("4", "b", "x", ""), PEN_ERR_NOT_FOUND, "names 'b' and 'x'");
+    refused(STATE("4", "b", "c", ",\"data_type\":\"TYPE_INT64\""), PEN_ERR_INVALID,
+            "declared unlike the model's input");
+    refused(STATE("4", "b", "c", ",\"dims\":[3]"), PEN_ERR_INVALID, "state 'b' is declared unlike");
+    refused(STATE("4", "b", "c", ",\"dims\":[1,2]"), PEN_ERR_INVALID, "state 'b' is declared unlike");
+    refused(STATE("0", "b", "c", ",\"dims\":[2]"), PEN_ERR_INVALID, "state 'b' is declared unlike");
+    refused(STATE("0", "b", "c", ""), PEN_ERR_INVALID, "name its dims");
+    refused(STATE("0", "b", "c", ",\"dims\":[400000000,2]"), PEN_ERR_INVALID, "name its dims");
+}
+
+/* ---- batches, labels, platforms ---------------------------------------------------------------------------------------------------- */
+
+/* a float32 [symbol, 2] -> first, second (Reshape to these dims; 0: of the input). */
+static struct onnx_writer *outputs_graph(const char *symbol, const int64_t *first, const int64_t *second)
+{
+    static const int64_t dims[] = {-1, 6}, three[] = {3};
+    const char *const symbols[] = {symbol, NULL};
+    const int64_t *const shapes[] = {first, second};
+    static const char *const names[] = {"first", "second"}, *const constants[] = {"shape_1", "shape_2"};
+    struct onnx_writer *g = onnx_writer_new("outputs");
+    onnx_writer_input(g, "a", PEN_DTYPE_F32, 2, dims, symbol ? symbols : NULL);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t out[] = {-1, shapes[i][1], shapes[i][2]};
+        onnx_writer_constant(g, constants[i], PEN_DTYPE_I64, 1, three, shapes[i], 3 * sizeof(int64_t));
+        onnx_writer_node(g, "Reshape", ONNX_LIST("a", constants[i]), ONNX_LIST(names[i]), NULL);
+        onnx_writer_output(g, names[i], PEN_DTYPE_F32, 3, out, symbol ? symbols : NULL);
+    }
+    return g;
+}
+
+static struct served *load_outputs(const char *symbol, const int64_t *first, const int64_t *second, const char *config)
+{
+    struct served *served = NULL;
+    struct catalog found;
+    one_slot_put("outputs", outputs_graph(symbol, first, second), config);
+    cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK && found.entries_count == 1);
+    one_slot_error = (struct pen_error){0};
+    catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+    catalog_fini(&found);
+    return served;
+}
+
+static const int64_t two_by_three[] = {0, 2, 3}, six[] = {0, 6, 1};
+
+Test(served, only_a_name_makes_a_free_dimension_a_batch)
+{
+    static const struct {
+        const char *symbol;
+        bool batch;
+    } cases[] = {{"N", true}, {"n", true}, {"batch_size", true}, {"Batch", true}, {"length", false}, {"NN", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct served *served = load_outputs(cases[i].symbol, two_by_three, six, NULL);
+        cr_assert_not_null(served, "%s", one_slot_error.text);
+        cr_assert((served->max_batch_size > 0) == cases[i].batch, "%s", cases[i].symbol);
+        served_free(served);
+    }
+    struct served *served = load_outputs("length", two_by_three, six, "{\"max_batch_size\":3}");
+    cr_assert(served && served->max_batch_size == 3, "the config says so");
+    served_free(served);
+    served = load_outputs("N", two_by_three, six, "{\"max_batch_size\":0}");
+    cr_assert(served && served->max_batch_size == 0);
+    served_free(served);
+}
+
+Test(served, labels_go_with_the_output_that_has_as_many_numbers)
+{
+    static const char two[] = "{\"output\":{\"labels\":[\"a\",\"b\"]}}",
+                      all[] = "{\"output\":{\"labels\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"]}}";
+    static const int64_t twice[] = {-1, 2, 1};
+    struct served *served = load_outputs("N", twice, six, all);
+    cr_assert(served && served->labels_output == 1);
+    served_free(served);
+    served = load_outputs("N", twice, six, two);
+    cr_assert(served && served->labels_output == 0);
+    served_free(served);
+    served = load_outputs("N", six, twice, two);
+    cr_assert(served && served->labels_output == 1);
+    served_free(served);
+    served = load_outputs("N", six, two_by_three, NULL);
+    cr_assert(served && served->labels_output == 0, "without labels the first is as good as any");
+    served_free(served);
+}
+
+Test(served, a_config_of_another_model_is_refused)
+{
+    refused("{\"platform\":\"tflite\"}", PEN_ERR_INVALID, "says platform tflite, but the model's format is onnx");
+    refused("{\"instance_group\":[{\"kind\":\"KIND_GPU\"}]}", PEN_ERR_UNSUPPORTED,
+            "KIND_GPU, but this worker's backend");
+    refused("{\"input\":{\"preprocess\":{\"input\":\"x\"}}}", PEN_ERR_NOT_FOUND, "names the input 'x'");
+    refused("{\"input\":{\"preprocess\":{\"height\":2}}}", PEN_ERR_INVALID, "which of the 2 inputs it means");
+    refused("{\"input\":{\"preprocess\":{\"input\":\"b\"}}}", PEN_ERR_SHAPE, "rank 4");
+    struct served *served = load("{\"platform\":\"onnx\",\"instance_group\":[{\"kind\":\"KIND_CPU\"}]}");
+    cr_assert_not_null(served, "%s", one_slot_error.text);
+    served_free(served);
+}
+
+/* ---- warm-up ----------------------------------------------------------------------------------------------------------------------- */
+
+/* c = -a over float32 [N, ?]. */
+static struct onnx_writer *open_graph(void)
+{
+    static const int64_t dims[] = {-1, -1};
+    struct onnx_writer *g = onnx_writer_new("open");
+    onnx_writer_input(g, "a", PEN_DTYPE_F32, 2, dims, NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("a"), ONNX_LIST("c"), NULL);
+    onnx_writer_output(g, "c", PEN_DTYPE_F32, 2, dims, NULL);
+    return g;
+}
+
+static const struct served *warm(const char *config)
+{
+    one_slot_put("open", open_graph(), config);
+    one_slot_start();
+    return catalog_find(&one_slot_catalog, "open", 0);
+}
+
+static bool is_warm(const struct served *served, uint32_t batch, int64_t width)
+{
+    struct pen_tensor shape = {.dtype = PEN_DTYPE_F32, .rank = 2, .dims = {batch, width}};
+    return batch_shape_warmed(served->warm, served->warm_count, batch_shape_of(&shape, 1, true), batch);
+}
+
+Test(served, every_declared_size_and_shape_is_warm)
+{
+    const struct served *served = warm(
+        "{\"max_batch_size\":4,\"dynamic_batching\":{\"preferred_batch_size\":[2]},\"model_warmup\":["
+        "{\"batch_size\":1,\"inputs\":{\"a\":{\"dims\":[8]}}},{\"batch_size\":1,\"inputs\":{\"a\":{\"dims\":[16]}}},"
+        "{\"batch_size\":4,\"inputs\":{\"a\":{\"dims\":[32]}}},{\"batch_size\":2}]}");
+    cr_assert(served->warmed);
+    cr_assert(is_warm(served, 1, 8), "the entry of its size");
+    cr_assert(is_warm(served, 1, 16), "a second one of the same size");
+    cr_assert(is_warm(served, 4, 32) && !is_warm(served, 4, 8));
+    cr_assert(is_warm(served, 2, 8), "sizes without dims of their own take those of the first entry");
+    cr_assert(served->warm_count == 4, "%zu", served->warm_count);
+    for (size_t i = 0; i < served->warm_count; i++)
+        cr_assert(served->warm[i].cold_us > 0 && served->warm[i].warm_us > 0 && served->warm[i].cold_us < 60000000);
+}
+
+Test(served, an_open_shape_is_not_warm_and_still_runs)
+{
+    const struct served *served = warm("{\"max_batch_size\":4}");
+    cr_assert(!served->warmed && served->warm_count == 0);
+    const struct pen_tensor in = one_slot_rows("a", 2, ONE_SLOT_FLOATS(1, 2, 3, 4));
+    const struct one_job job = {.model = "open", .inputs = &in, .inputs_count = 1};
+    one_slot_run(&job, 1);
+    one_slot_gave(0, "c", 2, ONE_SLOT_FLOATS(-1, -2, -3, -4));
+    cr_assert(atomic_load(&one_slot_stats.prepared) == 1, "made ready while the job waited");
+    one_slot_run(&job, 1);
+    cr_assert(atomic_load(&one_slot_stats.prepared) == 1);
+}
+
+Test(served, rows_are_filled_up_to_a_size_that_is_ready)
+{
+    const struct served *served = warm("{\"max_batch_size\":4,\"model_warmup\":[{\"batch_size\":4,\"inputs\":{\"a\":{"
+                                       "\"dims\":[2]}}}]}");
+    cr_assert(is_warm(served, 1, 2) && is_warm(served, 4, 2));
+    const struct pen_tensor in = one_slot_rows("a", 3, ONE_SLOT_FLOATS(1, 2, 3, 4, 5, 6));
+    const struct one_job job = {.model = "open", .inputs = &in, .inputs_count = 1};
+    one_slot_run(&job, 1);
+    one_slot_gave(0, "c", 3, ONE_SLOT_FLOATS(-1, -2, -3, -4, -5, -6));
+    uint64_t filled = atomic_load(&one_slot_stats.rows_filled), prepared = atomic_load(&one_slot_stats.prepared);
+    cr_assert((filled == 1 && prepared == 0) || (filled == 0 && prepared == 1), "filled %u, prepared %u",
+              (unsigned)filled, (unsigned)prepared);
+}
+
+/* ---- the supervisor's pauses -------------------------------------------------------------------------------------------------------- */
+
+Test(supervise, pauses_double_up_to_half_a_minute)
+{
+    static const uint64_t want_ms[] = {0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000};
+    for (unsigned young = 0; young < sizeof want_ms / sizeof *want_ms; young++)
+        cr_assert(supervise_pause_us(young) == 1000 * want_ms[young], "%u", young);
+    cr_assert(supervise_pause_us(1000000) == SUPERVISE_PAUSE_US_MAX);
+}
