@@ -172,6 +172,15 @@ static bool contains(const char *list, const char *word, size_t bytes)
     return false;
 }
 
+/* The word that begins there. */
+static void word_take(const char *at, char *word, size_t room)
+{
+    size_t bytes = strcspn(at, " ");
+    bytes = bytes < room ? bytes : room - 1;
+    memcpy(word, at, bytes);
+    word[bytes] = '\0';
+}
+
 /* The union of the parts of all rows, in the order of their rows. */
 static void parts_gather(const struct kernels_seen *s, char *list, size_t room)
 {
@@ -180,7 +189,7 @@ static void parts_gather(const struct kernels_seen *s, char *list, size_t room)
         for (const char *at = parts_of(&s->rows[i]); *at != '\0';) {
             char word[40];
             size_t bytes = strcspn(at, " "), used = strlen(list);
-            snprintf(word, sizeof word, "%.*s", (int)bytes, at);
+            word_take(at, word, sizeof word);
             if (!contains(list, word, strlen(word)) && used + bytes + 2 < room) {
                 snprintf(list + used, room - used, "%s%s", used > 0 ? " " : "", word);
             }
@@ -250,8 +259,8 @@ static void parts_json(cJSON *list, const char *parts, const char *form_list)
     for (const char *at = parts; *at != '\0'; at += strcspn(at, " "), at += strspn(at, " ")) {
         for (const char *form = form_list; *form != '\0'; form += strcspn(form, " "), form += strspn(form, " ")) {
             char name[40], as[16];
-            snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " "), at);
-            snprintf(as, sizeof as, "%.*s", (int)strcspn(form, " "), form);
+            word_take(at, name, sizeof name);
+            word_take(form, as, sizeof as);
             cJSON_AddItemToArray(list, pair("name", name, "form", as));
         }
     }

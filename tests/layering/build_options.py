@@ -43,6 +43,13 @@ class Build:
     def says(self, flag):
         return any(flag in c.get("command", "") for c in self.commands)
 
+    def needs(self, part):
+        """The symbols that the object of one file asks others for."""
+        command = next(c for c in self.commands if c["file"].endswith(part))
+        subprocess.run(command["command"], shell=True, cwd=command["directory"], check=True)
+        made = Path(command["directory"]) / re.search(r" -o (\S+)", command["command"]).group(1)
+        return set(subprocess.run(["nm", "-u", made], capture_output=True, text=True).stdout.split())
+
     def run(self, *arguments):
         done = subprocess.run([self.folder / "bin/penstock-engine", *arguments], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
@@ -78,6 +85,44 @@ def kernels():
     expect(not build.good and "without a kernel: Rellu" in build.printed, "PENSTOCK_KERNELS: an operator that is none is refused by name")
 
 
+def tables():
+    """The tables of every backend, of the importers and of the shapes lose what the list does not name."""
+    listed = SCRATCH / "tables.txt"
+    listed.write_text("Relu i32 reference # a remark\nSoftmax f32 xnnpack\nClip any graph\nSoftmax f32 vulkan\nimport onnx Clip\nprecision f32\n")
+    build = Build(f"-DPENSTOCK_KERNELS={listed}")
+    asked = {part: build.needs(part) for part in ("reference/kernel_table.c", "graph/rules.c", "onnx/upgrade.c")}
+    expect("kernel_unary" in asked["reference/kernel_table.c"] and "kernel_conv" not in asked["reference/kernel_table.c"], "PENSTOCK_KERNELS: the reference's table")
+    expect("infer_same" in asked["graph/rules.c"] and "infer_conv" not in asked["graph/rules.c"], "PENSTOCK_KERNELS: the shape rules")
+    if build.compiles("engine/backend/xnnpack"):
+        rows = build.needs("xnnpack/emit_table.c")
+        expect("emit_softmax" in rows and "emit_conv_either" not in rows, "PENSTOCK_KERNELS: XNNPACK's table")
+    if build.compiles("engine/backend/vulkan"):
+        rows = build.needs("vulkan/ops/table.c")
+        shaders = (build.folder / "engine/backend/vulkan/shaders/shader_table.c").read_text()
+        expect("vk_op_softmax" in rows and "vk_op_conv" not in rows, "PENSTOCK_KERNELS: Vulkan's table")
+        expect("softmax_f32.inc" in shaders and "softmax_f16" not in shaders and "conv_f32" not in shaders, "PENSTOCK_KERNELS: shaders of the operators and precisions")
+    kept = (build.folder / "engine/kept/kept_list.def").read_text()
+    expect("KEPT_import_onnx_Clip" in kept and "KEPT_import_onnx 1" not in kept and "KEPT_import_tfjs 1" in kept, "PENSTOCK_KERNELS: parts of an importer: " + kept)
+    expect("KEPT_precision_f32" in kept and "f16" not in kept, "PENSTOCK_KERNELS: precisions")
+    refused_lists(build, listed)
+
+
+def refused_lists(build, listed):
+    """Lines of a list that mean nothing."""
+    for line, words in (("Relu f33", "names no type"), ("Relu f32 quantum", "names no backend"), ("import caffe Relu", "is no line"), ("precision f17", "no precision is called 'f17'"),
+                        ("Relu f32 xnnpack more", "more than three words"), ("DeformConv f32 xnnpack", "without a kernel: DeformConv")):
+        listed.write_text(line + "\n")
+        done = subprocess.run(["cmake", build.folder], capture_output=True, text=True)
+        expect(done.returncode != 0 and words in " ".join(done.stderr.split()), f"PENSTOCK_KERNELS refuses '{line}': {done.stderr[-300:]}")
+
+
+def static():
+    build = Build("-DPENSTOCK_STATIC=ON", "-DPENSTOCK_FOLDERS=proto;engine")
+    links = "".join(path.read_text() for path in build.folder.glob("engine/tools/CMakeFiles/penstock-engine.dir/link.txt")) or (build.folder / "build.ninja").read_text()
+    expect("libsodium.a" in links and "libprotobuf-c.a" in links, "PENSTOCK_STATIC: the tool contains what has static libraries")
+    expect("libpng" not in links, "PENSTOCK_FOLDERS without picture: the tool links no library for pictures")
+
+
 def a_small_engine():
     """Importers, backends and kernels together, as a program."""
     listed = SCRATCH / "kernels.txt"
@@ -90,6 +135,7 @@ def a_small_engine():
     expect(code == 0 and "reads onnx\n" in text and "xnnpack" not in text, "a small engine tells what it has: " + text)
     code, text = build.run("info", DIGITS)
     expect(code == 4 and "no kernel in this build" in text, "PENSTOCK_KERNELS: what was left out is named: " + text)
+    expect("add to the list of -DPENSTOCK_KERNELS: \"" in text and "\"Conv f32\"" in text, "PENSTOCK_KERNELS: the lines to add are named: " + text)
     lite, web = SCRATCH / "lite.bin", SCRATCH / "web.json"
     lite.write_bytes(b"\x1c\0\0\0TFL3" + bytes(64))
     web.write_text('{"modelTopology": {}, "weightsManifest": []}')
@@ -142,7 +188,7 @@ def tests():
 
 
 CHECKED = {
-    "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
+    "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_STATIC": static, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
     "PENSTOCK_CHECKS": slow_checks, "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
 }
 
@@ -160,6 +206,7 @@ def main():
         expect(f"`{name}" in readme, f"README.md does not name {name}")
     for check in dict.fromkeys(CHECKED.values()):
         check()
+    tables()
     a_small_engine()
     shutil.rmtree(SCRATCH, ignore_errors=True)
     print(f"{checks - len(complaints)} passed, {len(complaints)} failed, 0 skipped")
