@@ -366,6 +366,7 @@ Test(mail, a_header_is_made_anew_from_its_own_meta)
     struct envelope env = envelope_make(FRAME_RESULT);
     uint8_t long_meta[300];
     const uint8_t *meta;
+    env.job = (struct job_id){1, 9};
     for (size_t i = 0; i < sizeof long_meta; i++)
         long_meta[i] = (uint8_t)(i * 7);
     cr_assert_eq(shared_message_set_header(shared, &env, long_meta, sizeof long_meta, NULL), PEN_OK);
