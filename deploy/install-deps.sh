@@ -75,7 +75,8 @@ test|python3-yaml|reads compose file and chart in tests
 test|systemd|systemd-analyze looks at the units
 test|nginx-light|tries its example configuration
 test|man-db|reads the manual pages
-test|curl|asks nginx
+test|caddy|tries its example configuration
+test|curl|asks nginx and Caddy
 test|openssl|makes a certificate for a test
 test|dpkg-dev|dependencies of the packages
 test|lintian|looks at the packages

@@ -49,6 +49,7 @@ if(TARGET penstock-worker)
 endif()
 if(TARGET penstock-gateway)
   penstock_install_part(gateway)
+  install(FILES deploy/nginx/gateway.conf deploy/caddy/Caddyfile DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock-gateway/examples COMPONENT gateway)
 endif()
 
 # ---- documents, and the model that the tutorial uses

@@ -10,7 +10,7 @@ usage() {
     cat <<'TEXT'
 usage: deploy/quickstart.sh [--keep | --stop] [--build DIR] [--no-install]
 
-  --keep        leaves the pool up, with a gateway for HTTP, and prints how to use and to stop it
+  --keep        leaves the pool up, with a gateway for HTTP and gRPC, and prints how to use and to stop it
   --stop        stops the pool that --keep left
   --build DIR   build folder (default: build)
   --no-install  does not look at packages
@@ -18,7 +18,7 @@ TEXT
 }
 
 readonly samples=deploy/models/digits/samples
-readonly port_clients=5550 port_workers=5551 port_http=8002 port_gateway=8000
+readonly port_clients=5550 port_workers=5551 port_http=8002 port_gateway=8000 port_grpc=8001
 readonly start_timeout_s=30 stop_timeout_s=10
 
 started=$EPOCHREALTIME
@@ -240,11 +240,14 @@ say "6. two of them on the other backend: a cached answer of xnnpack does not se
 submit --top 2 --backend reference digits $samples/00_zero.png $samples/01_one.png
 
 start_gateway() {
-    local http=127.0.0.1:$port_gateway
+    local http=127.0.0.1:$port_gateway grpc=127.0.0.1:$port_grpc
     if port_is_taken $port_gateway; then
         http=127.0.0.1:*
     fi
-    start gateway "$bin/penstock-gateway" --broker "$clients" --http "$http"
+    if port_is_taken $port_grpc; then
+        grpc=127.0.0.1:*
+    fi
+    start gateway "$bin/penstock-gateway" --broker "$clients" --http "$http" --grpc "$grpc"
     await gateway listening
 }
 
@@ -263,6 +266,7 @@ if $keep; then
     echo "  deploy/quickstart.sh --stop"
     echo "Or without any of our programs, over HTTP:"
     echo "  curl -s http://$gateway/v2/models/digits/infer -d @$run_dir/zero.json"
+    echo "  gRPC at $(grep -m1 'evt=listening' "$run_dir/gateway.log" | grep -o ' grpc=[^ ]*' | cut -d= -f2): tritonclient.grpc, or any client by reflection"
     exit 0
 fi
 find_own

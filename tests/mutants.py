@@ -75,7 +75,7 @@ def faults_of_line(path, number, line, plain, before):
     for pattern, to in SWAPS:
         for at in re.finditer(pattern, plain):
             yield fault(at.group().strip() + " is " + to.strip(), line[:at.start()] + to + line[at.end():])
-    for at in re.finditer(r"(?<![\w.\[])(\d{1,6})(u?)(?![\w.x\]])", plain):
+    for at in re.finditer(r"(?<!calloc\()(?<![\w.\[])(\d{1,6})(u?)(?![\w.x\]])", plain):  # a larger block changes nothing that can be seen
         value = int(at.group(1))
         yield fault("constant", line[:at.start()] + str(value + 1 if value else 1) + at.group(2) + line[at.end():])
     whole = re.match(r"(\s*(?:\} else )?(?:if|while) )\((.*)\)( \{)?$", plain)

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,12 +304,10 @@ bool keyring_knows(struct keyring *keyring, const uint8_t key[KEY_BYTES])
 
 static void refill(struct identity *identity, double rate, uint64_t now_us)
 {
-    double most = rate > 1 ? rate : 1;
     if (now_us > identity->tokens_us)
         identity->tokens += (double)(now_us - identity->tokens_us) * 1e-6 * rate;
     identity->tokens_us = now_us;
-    if (identity->tokens > most)
-        identity->tokens = most;
+    identity->tokens = fmin(identity->tokens, fmax(rate, 1));
 }
 
 /* For the sentence of a refusal; "" when the quota is not divided. */

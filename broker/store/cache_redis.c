@@ -184,7 +184,7 @@ bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *r
             PEN_ASSERT(redis->stores > 0 && redis->store_bytes >= mail->bytes, "what is stored was on its way");
             redis->stores--;
             redis->store_bytes -= mail->bytes;
-            PEN_ASSERT(redis->stores > 0 || redis->store_bytes == 0, "nothing on its way has no bytes");
+            PEN_ASSERT((redis->stores > 0) == (redis->store_bytes > 0), "what is on its way has bytes, and only that");
         }
         redis_mail_free(mail);
     }

@@ -209,6 +209,8 @@ void pen_client_free(pen_client *c)
     }
     pthread_mutex_unlock(&c->lock);
     link_fini(&c->link);
+    pen_client_models_free(c->known);
+    c->known = NULL;
     client_release(c);
 }
 

@@ -2,10 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
+#include "deadline.h"
 #include "penstock/client.h"
 #include "preprocess.h"
 
 #define ASK_US 10000000
+#define KEEP_US                                                                                                        \
+    1000000u /* a list of models serves the pictures of so long, unless a result comes from a model that it does not have */
 
 /* The tensor's name moves behind its pixels: one block has both. */
 static enum pen_status name_behind(struct pen_tensor *t, uint8_t *pixels, const char *name, struct pen_error *reterr)
@@ -54,19 +58,59 @@ static const struct pen_model *highest(const struct pen_model_list *list, const 
     return best;
 }
 
+/* The list of models in this thread's hands, and when it was asked for. */
+struct borrowed {
+    struct pen_model_list *list;
+    uint64_t at_us;
+};
+
+/* One that is young enough, and has the model; else list is NULL. */
+static struct borrowed models_take(pen_client *client, const char *model)
+{
+    uint64_t now_us = clock_now_us();
+    pthread_mutex_lock(&client->lock);
+    struct borrowed kept = {client->known, client->known_us};
+    client->known = NULL;
+    pthread_mutex_unlock(&client->lock);
+    if (kept.list && (now_us - kept.at_us > KEEP_US || !highest(kept.list, model))) {
+        pen_client_models_free(kept.list);
+        kept.list = NULL;
+    }
+    return kept;
+}
+
+/* For the next picture; another thread may have been first. */
+static void models_keep(pen_client *client, struct borrowed models)
+{
+    pthread_mutex_lock(&client->lock);
+    bool first = !client->known;
+    if (first) {
+        client->known = models.list;
+        client->known_us = models.at_us;
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (!first) {
+        pen_client_models_free(models.list);
+    }
+}
+
 enum pen_status pen_client_picture(pen_client *client, const char *model, const char *path,
                                    struct pen_tensor *ret_tensor, struct pen_error *reterr)
 {
-    struct pen_model_list *list = NULL;
-    enum pen_status status = pen_client_models(client, ASK_US, &list, reterr);
+    struct borrowed models = models_take(client, model);
+    enum pen_status status = PEN_OK;
+    if (!models.list) {
+        models.at_us = clock_now_us();
+        status = pen_client_models(client, ASK_US, &models.list, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }
-    const struct pen_model *found = highest(list, model);
+    const struct pen_model *found = highest(models.list, model);
     status = found
                  ? pen_model_picture(found, path, ret_tensor, reterr)
                  : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", model);
-    pen_client_models_free(list);
+    models_keep(client, models);
     return status;
 }
 

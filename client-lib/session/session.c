@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "acks.h"
 #include "assertion.h"
@@ -174,6 +175,18 @@ static bool hold(struct pen_client *c, const struct incoming *in, struct pen_job
     return true;
 }
 
+/* A model that comes in another version than those that are known was loaded since. */
+static void look_at_version(struct pen_client *c, const struct pen_result *result)
+{
+    const struct pen_result_info *info = pen_result_info(result);
+    bool known = !c->known || !info->version || !*info->model;
+    for (size_t i = 0; !known && i < c->known->count; i++) {
+        const struct pen_model *model = c->known->models[i];
+        known = model->version == info->version && strcmp(model->name, info->model) == 0;
+    }
+    c->known_us = known ? c->known_us : 0;
+}
+
 void session_result(struct pen_client *c, const struct incoming *in, struct pen_result *result, uint64_t now_us)
 {
     struct session *s = &c->session;
@@ -192,6 +205,7 @@ void session_result(struct pen_client *c, const struct incoming *in, struct pen_
     PEN_ASSERT(job_pending(job), "who is found by its number awaits its answer");
     s->left = 0;
     acks_count(c, result, now_us);
+    look_at_version(c, result);
     finish_job(c, job, result, now_us);
 }
 

@@ -40,6 +40,8 @@ struct pen_client {
     struct predecessors predecessors;
     struct transfers transfers;
     struct ask *asks;
+    struct pen_model_list *known; /* models, as pen_client_picture() asked for them last; NULL: not kept, or in use */
+    uint64_t known_us;            /* when that was; 0: they have changed since */
     uint64_t asks_serial;
     struct pen_client_counters counters;
 

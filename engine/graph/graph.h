@@ -99,6 +99,15 @@ struct node {
 };
 
 /* Read access is direct; changes go through the functions below. */
+/* What a file says of its tensors beside the computation. */
+#define GRAPH_NOTES_CHANNELS 16
+struct graph_notes {
+    const char *labels; /* names of the classes of an output, one a line; NULL = none */
+    size_t labels_bytes;
+    float mean[GRAPH_NOTES_CHANNELS], deviation[GRAPH_NOTES_CHANNELS]; /* input 0 is (pixel - mean) / deviation */
+    uint32_t channels; /* that have such; 1 = the same for all, 0 = not told */
+};
+
 struct graph {
     struct graph_limits limits;
     struct value *values;
@@ -114,8 +123,9 @@ struct graph {
     struct graph_family *children; /* of a root: all subgraphs beneath it */
     uint64_t folded_bytes;
     const char
-        *narrow;     /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
-    bool stochastic; /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
+        *narrow; /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
+    const struct graph_notes *notes; /* NULL = the file says nothing */
+    bool stochastic;                 /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
 };
 
 enum pen_status graph_new(const struct graph_limits *limits, struct graph **ret_graph);

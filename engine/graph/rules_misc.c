@@ -120,6 +120,41 @@ enum pen_status infer_string_split(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
+enum pen_status infer_text_hash(struct infer *c, struct pen_error *reterr)
+{
+    (void)reterr;
+    infer_put(c, 0, PEN_DTYPE_I64, infer_shape_of(c, 0));
+    return PEN_OK;
+}
+
+enum pen_status infer_text_replace(struct infer *c, struct pen_error *reterr)
+{
+    (void)reterr;
+    infer_put(c, 0, PEN_DTYPE_STRING, infer_shape_of(c, 0));
+    return PEN_OK;
+}
+
+enum pen_status infer_text_split(struct infer *c, struct pen_error *reterr)
+{
+    struct shape indices = infer_unknown_of_rank(2), values = infer_unknown_of_rank(1),
+                 dense = shape_of(1, (const int64_t[]){2});
+    (void)reterr;
+    indices.dim[1] = 2;
+    infer_put(c, 0, PEN_DTYPE_I64, &indices);
+    infer_put(c, 1, PEN_DTYPE_STRING, &values);
+    infer_put(c, 2, PEN_DTYPE_I64, &dense);
+    return PEN_OK;
+}
+
+enum pen_status infer_text_ngrams(struct infer *c, struct pen_error *reterr)
+{
+    struct shape grams = infer_unknown_of_rank(1);
+    (void)reterr;
+    infer_put(c, 0, PEN_DTYPE_STRING, &grams);
+    infer_put(c, 1, PEN_DTYPE_I64, infer_shape_of(c, 1));
+    return PEN_OK;
+}
+
 enum pen_status infer_tokenizer(struct infer *c, struct pen_error *reterr)
 {
     struct shape y = *infer_shape_of(c, 0);

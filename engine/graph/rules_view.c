@@ -209,6 +209,10 @@ enum pen_status infer_expand(struct infer *c, struct pen_error *reterr)
         }
     } else if (x->rank >= 0 && list->rank == 1 && list->dim[0] >= 0 && list->dim[0] <= PEN_MAX_RANK) {
         y = infer_unknown_of_rank(x->rank > list->dim[0] ? x->rank : (int32_t)list->dim[0]);
+        for (int32_t i = 0; i < x->rank; i++) { /* only a 1 can grow */
+            if (x->dim[i] != 1)
+                y.dim[y.rank - x->rank + i] = x->dim[i];
+        }
     }
     infer_put(c, 0, infer_dtype_of(c, 0), &y);
     return PEN_OK;

@@ -237,6 +237,24 @@ enum pen_precision pen_model_precision(const struct pen_model *model)
     return model->precision;
 }
 
+const char *pen_model_labels(const struct pen_model *model, size_t *ret_bytes)
+{
+    const struct graph_notes *notes = model->graph->notes;
+    *ret_bytes = notes != NULL ? notes->labels_bytes : 0;
+    return notes != NULL ? notes->labels : NULL;
+}
+
+size_t pen_model_normalisation(const struct pen_model *model, float *ret_mean, float *ret_deviation, size_t room)
+{
+    const struct graph_notes *notes = model->graph->notes;
+    size_t count = notes != NULL ? notes->channels : 0;
+    for (size_t i = 0; i < count && i < room; i++) {
+        ret_mean[i] = notes->mean[i];
+        ret_deviation[i] = notes->deviation[i];
+    }
+    return count < room ? count : room;
+}
+
 bool pen_model_stochastic(const struct pen_model *model)
 {
     return model->graph->stochastic;

@@ -32,7 +32,8 @@ static const struct settings_program program = {
              "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
     .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
              "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
-             "inputs[{name, type, shape[], dims}], outputs[], entries (of a file with several entry points; "
+             "inputs[{name, type, shape[], dims}], outputs[], labels[], normalisation{mean[], deviation[]} (where a "
+             "TFLite file has them), entries (of a file with several entry points; "
              "FILE#NAME is one of them)}]:\n"
              "an open dimension is -1 in shape, its name or ? in dims; shape is missing where the rank is open. Of a "
              "model that cannot run: model, format, error, missing[{operator, nodes[], advice, line (to add to the "
@@ -177,6 +178,57 @@ static void ports_print(const struct pen_model *model, bool output, cJSON *list)
     }
 }
 
+#define INFO_CHANNELS 16
+#define INFO_LABELS   5 /* shown of those that there are */
+
+/* What the file says of its classes and pixels. */
+static void notes_text(const struct pen_model *model)
+{
+    float mean[INFO_CHANNELS], deviation[INFO_CHANNELS];
+    size_t bytes = 0, count = pen_model_normalisation(model, mean, deviation, INFO_CHANNELS), lines = 0;
+    const char *labels = pen_model_labels(model, &bytes);
+    for (size_t i = 0; labels != NULL && i < bytes; i++) {
+        lines += labels[i] == '\n' || i + 1 == bytes;
+    }
+    for (size_t i = 0; i < count; i++) {
+        printf("  normalisation\t(pixel - %.6g) / %.6g\n", (double)mean[i], (double)deviation[i]);
+    }
+    if (lines > 0) {
+        printf("  labels\t%zu\t", lines);
+    }
+    for (size_t i = 0; lines > 0 && i < INFO_LABELS && i < lines; i++) {
+        size_t length = strcspn(labels, "\r\n");
+        printf("%s%.*s", i > 0 ? ", " : "", (int)(length < 60 ? length : 60), labels);
+        labels += length;
+        labels += strspn(labels, "\r\n");
+    }
+    if (lines > 0) {
+        printf("%s\n", lines > INFO_LABELS ? ", ..." : "");
+    }
+}
+
+static void notes_json(const struct pen_model *model, cJSON *item)
+{
+    float mean[INFO_CHANNELS], deviation[INFO_CHANNELS];
+    size_t bytes = 0, count = pen_model_normalisation(model, mean, deviation, INFO_CHANNELS);
+    const char *labels = pen_model_labels(model, &bytes);
+    if (count > 0) {
+        cJSON *told = cJSON_AddObjectToObject(item, "normalisation");
+        cJSON_AddItemToObject(told, "mean", cJSON_CreateFloatArray(mean, (int)count));
+        cJSON_AddItemToObject(told, "deviation", cJSON_CreateFloatArray(deviation, (int)count));
+    }
+    cJSON *list = labels != NULL ? cJSON_AddArrayToObject(item, "labels") : NULL;
+    for (const char *end = labels != NULL ? labels + bytes : NULL; labels < end;) {
+        char text[256];
+        size_t length = strcspn(labels, "\r\n");
+        snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), labels);
+        cJSON_AddItemToArray(list, cJSON_CreateString(text));
+        labels += length;
+        labels += *labels == '\r';
+        labels += *labels == '\n';
+    }
+}
+
 static cJSON *model_json(const char *path, const struct pen_model *model)
 {
     cJSON *item = cJSON_CreateObject();
@@ -186,6 +238,7 @@ static cJSON *model_json(const char *path, const struct pen_model *model)
     cJSON_AddStringToObject(item, "placement", pen_model_placement(model));
     ports_print(model, false, cJSON_AddArrayToObject(item, "inputs"));
     ports_print(model, true, cJSON_AddArrayToObject(item, "outputs"));
+    notes_json(model, item);
     char entries[400];
     if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
         cJSON_AddStringToObject(item, "entries", entries);
@@ -199,6 +252,7 @@ static void model_text(const char *path, const struct pen_model *model)
            pen_model_placement(model));
     ports_print(model, false, NULL);
     ports_print(model, true, NULL);
+    notes_text(model);
     char entries[400];
     if (strcmp(pen_model_format(model), "tflite") == 0 && info_entries(path, entries, sizeof entries)) {
         printf("  entries\t%s\tname one as FILE#NAME\n", entries);

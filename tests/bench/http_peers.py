@@ -4,7 +4,7 @@
     http_peers.py FOLDER BUILD_DIR [--seconds 3] [--rounds 3] [--connections 64] [--servers penstock,fastapi,...] [--models small,mobilenet_v2] [--json]
 
 All of them have the same two cores, with the load tool (build/tests/bench_http) on them too, the same ONNX files and inputs, and one thread of computing for each core.
-A round loads one after the other; the figures are the medians of the rounds. Every server's answer is compared with onnxruntime's before it counts.
+A round loads one after the other, while the other peers are stopped (some of them poll); the figures are the medians of the rounds. Every server's answer is compared with onnxruntime's before it counts.
 
   small          a perceptron, some 100 us of computing, 1 KiB of float32
   mobilenet_v2   MobileNetV2 1.0/224, 600 KB of float32; penstock-uint8 is ours with the 150 KB of the picture, whose mean and scale the worker applies
@@ -109,10 +109,17 @@ def free_port():
 
 
 class Server:
-    """name, port, path, the file of a body, the bytes of its JSON (0: no OIP), and how an answer is read."""
+    """name, port, path, the file of a body, the bytes of its JSON (0: no OIP), how an answer is read, and its programs as far as they are stopped between loads."""
 
-    def __init__(self, name, port, path, body, header_bytes, read):
-        self.name, self.port, self.path, self.body, self.header_bytes, self.read = name, port, path, body, header_bytes, read
+    def __init__(self, name, port, path, body, header_bytes, read, programs=()):
+        self.name, self.port, self.path, self.body, self.header_bytes, self.read, self.programs = name, port, path, body, header_bytes, read, programs
+
+    def signal(self, signum):
+        for program in self.programs:
+            try:
+                os.killpg(program.pid, signum)
+            except ProcessLookupError:
+                pass
 
     def ask(self):
         headers = {"Inference-Header-Content-Length": str(self.header_bytes)} if self.header_bytes else {}
@@ -141,6 +148,13 @@ class Server:
         return good
 
     def load(self, build, connections, seconds):
+        self.signal(signal.SIGCONT)
+        try:
+            return self.load_running(build, connections, seconds)
+        finally:
+            self.signal(signal.SIGSTOP)
+
+    def load_running(self, build, connections, seconds):
         words = [build / "tests/bench_http", "127.0.0.1", self.port, self.path, connections, seconds, self.header_bytes, self.body]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds + 60)
         told = {key: float(value) for key, value in re.findall(r"(\w+)=([\d.]+)", done.stdout)}
@@ -159,6 +173,7 @@ def launch(stack, log, words, cwd=None, **more):
         for signum, wait in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
             try:
                 os.killpg(program.pid, signum)
+                os.killpg(program.pid, signal.SIGCONT)
                 program.wait(wait)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 pass
@@ -177,25 +192,25 @@ def peers(stack, folder, work, name, place, log, only):
     body = place / f"{name}.x"
     if "fastapi" in only and (python := python_of(folder, "fastapi")):
         port = free_port()
-        launch(stack, log, [python, "-m", "uvicorn", "fastapi_app:app", "--host", "127.0.0.1", "--port", port, "--workers", 2, "--no-access-log", "--log-level", "warning"],
-               cwd=PEERS, **common)
-        found.append(Server("fastapi", port, "/infer", body, 0, raw))
+        program = launch(stack, log, [python, "-m", "uvicorn", "fastapi_app:app", "--host", "127.0.0.1", "--port", port, "--workers", 2, "--no-access-log", "--log-level",
+                                      "warning"], cwd=PEERS, **common)
+        found.append(Server("fastapi", port, "/infer", body, 0, raw, [program]))
     if "litserve" in only and (python := python_of(folder, "litserve")):
         port, packed = free_port(), work / f"{name}.json"
         packed.write_text(json.dumps({"x": base64.b64encode(body.read_bytes()).decode()}))
-        launch(stack, log, [python, PEERS / "litserve_app.py"], cwd=work, PEER_PORT=port, **common)
-        found.append(Server("litserve", port, "/infer", packed, 0, lambda data, _: base64.b64decode(json.loads(data)["y"])))
+        program = launch(stack, log, [python, PEERS / "litserve_app.py"], cwd=work, PEER_PORT=port, **common)
+        found.append(Server("litserve", port, "/infer", packed, 0, lambda data, _: base64.b64decode(json.loads(data)["y"]), [program]))
     if "bentoml" in only and (python := python_of(folder, "bentoml")):
         port = free_port()
-        launch(stack, log, [python.parent / "bentoml", "serve", "bento_app:Peer", "--host", "127.0.0.1", "--port", port], cwd=PEERS, BENTOML_HOME=work / "bento",
-               BENTOML_DO_NOT_TRACK=1, PYTHONDONTWRITEBYTECODE=1, **common)
-        found.append(Server("bentoml", port, "/infer", body, 0, raw))
+        program = launch(stack, log, [python.parent / "bentoml", "serve", "bento_app:Peer", "--host", "127.0.0.1", "--port", port], cwd=PEERS, BENTOML_HOME=work / "bento",
+                         BENTOML_DO_NOT_TRACK=1, PYTHONDONTWRITEBYTECODE=1, **common)
+        found.append(Server("bentoml", port, "/infer", body, 0, raw, [program]))
     if "bullmq" in only and (bull := bullmq_of(folder)):
         port, redis = free_port(), free_port()
-        launch(stack, log, ["redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], cwd=work)
+        programs = [launch(stack, log, ["redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], cwd=work)]
         for script in ("bull_worker.mjs", "bull_worker.mjs", "bull_front.mjs"):
-            launch(stack, log, ["node", script], cwd=bull, PEER_PORT=port, PEER_REDIS=redis, **common)
-        found.append(Server("bullmq", port, "/infer", body, 0, raw))
+            programs.append(launch(stack, log, ["node", script], cwd=bull, PEER_PORT=port, PEER_REDIS=redis, **common))
+        found.append(Server("bullmq", port, "/infer", body, 0, raw, programs))
     missing = set(only) - {server.name for server in found} - {"penstock", "penstock-uint8"}
     for one in sorted(missing):
         say(f"{one} is left out: it could not be installed")
@@ -252,6 +267,8 @@ def measure(words, name, place):
         servers = ours(stack, words.build, work, name, place, log, words.servers) + peers(stack, words.folder, work, name, place, log, words.servers)
         wanted = (place / f"{name}.y").read_bytes()
         servers = [server for server in servers if server.is_right(wanted)]
+        for server in servers:
+            server.signal(signal.SIGSTOP)
         for server in servers:
             server.load(words.build, words.connections, 1)  # warm
         for _ in range(words.rounds):

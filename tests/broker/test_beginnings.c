@@ -338,3 +338,25 @@ Test(beginnings, without_descriptors)
     cr_expect(!streams && !cluster && !http);
     post_free(post);
 }
+
+Test(beginnings, of_a_cache_are_told_from_its_text)
+{
+    static const struct {
+        const char *text;
+        enum pen_status status;
+        const char *words;
+    } cases[] = {{"rediss://", PEN_ERR_UNSUPPORTED, "has no TLS"},
+                 {"rediss://host:1/2", PEN_ERR_UNSUPPORTED, "has no TLS"},
+                 {"redis://a@host", PEN_ERR_INVALID, "takes no password"},
+                 {"redis:/host", PEN_ERR_INVALID, "--cache"},
+                 {"none", PEN_OK, ""},
+                 {"memory:1MiB", PEN_OK, ""},
+                 {"redis://host", PEN_OK, ""},
+                 {"disk:5", PEN_ERR_INVALID, "--cache"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cache_options options;
+        error = (struct pen_error){.status = PEN_OK};
+        cr_expect_eq(cache_parse(cases[i].text, &options, &error), cases[i].status, "%s", cases[i].text);
+        cr_expect(strstr(error.text, cases[i].words), "%s: %s", cases[i].text, error.text);
+    }
+}

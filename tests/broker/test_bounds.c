@@ -295,13 +295,8 @@ Test(decision, a_slow_worker_helps_when_it_is_done_no_later_and_the_deadline_hol
 static struct shared_message *message_of(size_t frames)
 {
     struct shared_message *shared = shared_message_new(frames);
-    for (size_t i = 0; i < frames; i++) {
-        zmq_msg_t frame;
-        zmq_msg_init_size(&frame, 100 * i + 7);
-        memset(zmq_msg_data(&frame), (int)i, 100 * i + 7);
-        zmq_msg_move(&shared->frames[i], &frame);
-        zmq_msg_close(&frame);
-    }
+    for (size_t i = 0; i < frames; i++)
+        memset(shared_message_make(shared, i, 100 * i + 7), (int)i, 100 * i + 7);
     return shared;
 }
 

@@ -553,3 +553,50 @@ Test(detached, a_client_that_has_gone_waits_for_nothing)
     desk_free(desk);
     free(paper);
 }
+
+/* Whoever gave it is told that it is kept; it runs at the next broker. */
+Test(detached, a_job_that_is_accepted_while_the_broker_drains_does_not_begin)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    add_worker(desk);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    desk->broker.draining = true;
+    sync_now(desk);
+    cr_expect_eq(reply(desk, 1), PEN_OK);
+    cr_expect_eq(desk_pending(&desk->workers, FRAME_SUBMIT), 0u);
+    desk->broker.draining = false;
+    desk_free(desk);
+    free(paper);
+}
+
+/* The next look is now; the journal may have `most` bytes. */
+static bool compacts(struct desk *desk, uint64_t most)
+{
+    desk->options.journal_bytes = (int64_t)most;
+    desk->broker.detached->look_us = desk->broker.detached->compact_us = desk->broker.now_us;
+    desk_run(desk);
+    return journal_compacting(the_journal);
+}
+
+Test(detached, the_journal_is_written_anew_when_a_quarter_of_its_room_and_half_of_it_is_void)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    uint64_t size = journal_bytes(the_journal), live = desk->broker.detached->live_bytes;
+    cr_assert(size > 0 && live == size, "nothing is void");
+    cr_expect_not(compacts(desk, size), "nothing is void");
+    desk->broker.detached->live_bytes = size / 2;
+    cr_expect_not(compacts(desk, 4 * size), "it has a quarter of its room, and no more");
+    desk->broker.detached->live_bytes = (size + 1) / 2;
+    cr_expect_not(compacts(desk, 4), "half of it is void, and no more");
+    desk->broker.detached->live_bytes = size / 2 - 1;
+    cr_expect(compacts(desk, 4 * (size - 1)));
+    desk->broker.detached->live_bytes = live;
+    desk_free(desk);
+    free(paper);
+}

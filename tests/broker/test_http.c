@@ -141,6 +141,7 @@ Test(http, damaged_list_of_keys_is_seen_in_the_metrics, .timeout = 60)
     await_line(address, "penstock_keys_bad 0\n");
     write_list(list, "");
     await_line(address, "penstock_keys_bad 1\n");
+    cr_expect(process_wait_text(pool.broker, "evt=keys_bad", support_slow(5000)));
     write_list(list, good);
     await_line(address, "penstock_keys_bad 0\n");
     pool_stop(&pool);

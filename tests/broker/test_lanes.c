@@ -144,7 +144,11 @@ Test(lanes, clients_take_turns_and_what_came_back_goes_first)
     cr_expect_eq(lane_ranked(lane, 0, 1), &jobs[1]);
     cr_expect_eq(lane_ranked(lane, 1, 1), &jobs[3]);
     cr_expect_eq(lane_ranked(lane, 2, 1), &jobs[2]);
+    cr_expect_null(lane_ranked(lane, 3, 1), "in the second round nobody has a job behind that one");
     cr_expect_null(lane_ranked(lane, 4, 1));
+    push(lane, 5, 0, 1);
+    cr_expect_eq(lane_ranked(lane, 3, 1), &jobs[5], "one round further back");
+    lane_remove(lane, &jobs[5]);
     pop(lane, 1);
     lane_remove(lane, &jobs[1]); /* it is in no lane: nothing happens */
     cr_expect(lane->count == 2 && lane->rows == 3);

@@ -238,3 +238,28 @@ Test(lists, a_job_in_quarantine_has_its_story)
     cr_expect_eq(reply->stats->quarantined, 3u);
     desk->broker.quarantine->count = 0;
 }
+
+Test(lists, a_welcome_tells_what_holds_here)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    struct options *options = &desk->options;
+    options->heartbeat_us = 400001;
+    options->liveness_us = 500002;
+    options->max_frame_bytes = 600003;
+    options->max_job_bytes = 700004;
+    options->grace_us = 800005;
+    options->bulk_from = 900006;
+    options->digest_first = 1000007;
+    desk->clients.port.bulk_number = 4321;
+    desk_say_client(desk, CLIENT + 1, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, 78, "", 0), 0);
+    struct sent *sent = desk_next(&desk->clients, FRAME_WELCOME);
+    cr_assert(sent && sent->env.status == PEN_OK);
+    Penstock__Welcome *w = penstock__welcome__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_expect(w->heartbeat_us == 400001 && w->liveness_us == 500002 && w->max_frame_bytes == 600003 &&
+              w->max_job_bytes == 700004);
+    cr_expect(w->grace_us == 800005 && w->bulk_bytes == 900006 && w->digest_first_bytes == 1000007 &&
+              w->bulk_port == 4321);
+    cr_expect(w->broker_uuid == desk->broker.uuid && w->digest_kind == options->digest && w->needs && !w->detached);
+    cr_expect(*w->software && !*w->error);
+    penstock__welcome__free_unpacked(w, NULL);
+}

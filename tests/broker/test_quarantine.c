@@ -246,6 +246,7 @@ Test(quarantine, equal_jobs_are_known_without_a_digest)
             die(desk, add_worker(desk));
         cr_assert_eq(desk->broker.quarantine->count, 1);
         cr_assert_not(desk->broker.quarantine->entries[0].has_digest);
+        cr_expect_eq(desk->broker.quarantine->entries[0].payload, 4u);
         add_worker(desk);
         submit_bare(desk, 2, 0, raw);
         cr_expect_eq(status_of(desk, 2), PEN_ERR_WORKER_LOST, "the same bytes");

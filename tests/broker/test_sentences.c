@@ -1,9 +1,11 @@
 /* Why a job ran where it did, and why its batch closed: the sentence of each reason, from what was noted of the job's end. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "desk.h"
+#include "explain.h"
 #include "explain_internal.h"
 
 static struct desk *desk;
@@ -201,5 +203,35 @@ Test(sentences, each_number_of_the_note_is_told)
     cr_expect(c->backlog_us == 10 && c->expect_us == 20 && c->transfer_us == 5 && c->load_us == 41 && c->credit &&
               c->chosen);
     cr_expect(strcmp(c->worker, "000000000000004d (gone)") == 0 && *c->backend == '\0');
+    penstock__control_reply__free_unpacked(reply, NULL);
+}
+
+Test(sentences, each_step_of_an_ensemble_has_its_state)
+{
+    static const char *const states[] = {"waits", "running", "done", "failed", "stopped", "queued"};
+    struct explained *e = note();
+    e->steps = calloc(6, sizeof *e->steps);
+    e->steps_count = 6;
+    for (uint32_t i = 0; i < 6; i++) {
+        explain_step_init(&e->steps[i], i + 1, "part");
+        e->steps[i].state = i < 5 ? (enum explained_state)i : EXPLAINED_RUNS;
+        snprintf(e->steps[i].worker, sizeof e->steps[i].worker, "%s", i == 1 ? "one" : "");
+        e->steps[i].version = 10 + i;
+        e->steps[i].batch_jobs = 20 + i;
+        e->steps[i].attempts = (uint8_t)(30 + i);
+        e->steps[i].queue_us = 40 + i;
+        e->steps[i].compute_us = 50 + i;
+        e->steps[i].total_us = 60 + i;
+    }
+    Penstock__ControlReply *reply = explained();
+    cr_assert_eq(reply->explanation->n_steps, 6u);
+    for (uint32_t i = 0; i < 6; i++) {
+        const Penstock__ExplainedStep *step = reply->explanation->steps[i];
+        cr_expect_str_eq(step->state, states[i]);
+        cr_expect(step->number == i + 1 && strcmp(step->model, "part") == 0 &&
+                  strcmp(step->worker, i == 1 ? "one" : "") == 0);
+        cr_expect(step->version == 10 + i && step->batch_jobs == 20 + i && step->attempts == 30 + i);
+        cr_expect(step->queue_us == 40 + i && step->compute_us == 50 + i && step->total_us == 60 + i);
+    }
     penstock__control_reply__free_unpacked(reply, NULL);
 }

@@ -401,8 +401,13 @@ Test(pages_of, a_loop_that_is_silent_is_told)
     cr_expect(page_event(post, &writer) && strncmp(writer.text, "data: {", 7) == 0);
     cr_expect_eq(strncmp(writer.text + writer.used - 2, "\n\n", 2), 0);
     writer_fini(&writer);
+    writer = (struct writer){.text = NULL};
     desk_wait(desk, POST_WEDGED_US - 60000 - 60000);
     expect_page("/v2/health/live", 503, "the loop has been silent for ");
+    desk_wait(desk, 1000000); /* the last snapshot is too old */
+    cr_expect(page_event(post, &writer), "the stream goes on");
+    cr_expect_eq(strstr(writer.text, "event: silent\ndata: {\"silence_us\":3"), writer.text, "%s", writer.text);
+    writer_fini(&writer);
     post_close(post);
     struct page page;
     page_make(&(struct page_source){.post = post}, "/metrics", &page);

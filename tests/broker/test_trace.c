@@ -6,6 +6,7 @@
 
 #include "control_watch.h"
 #include "desk.h"
+#include "meta_fields.h"
 #include "patch.h"
 #include "trace_write.h"
 
@@ -160,6 +161,19 @@ Test(layers, are_read_capped_and_cut)
     for (size_t cut = 0; cut < bytes; cut += 7) /* whatever is cut off, nothing breaks */
         trace_layers_release(trace_layers_read(meta, cut));
     cr_expect_null(trace_layers_read(meta, 0));
+}
+
+/* The first of two has half a number. */
+Test(layers, a_broken_one_is_left_out)
+{
+    enum { KEY = RESULT_META_LAYERS << 3 | 2, LOW = (KEY & 127) | 128, HIGH = KEY >> 7, TIME = LAYER_TIME_US << 3 };
+    const uint8_t meta[] = {LOW, HIGH, 2, TIME, 0x80, LOW, HIGH, 2, TIME, 9};
+    cr_assert(HIGH > 0 && HIGH < 128 && TIME < 128, "keys of two bytes and of one");
+    struct trace_layers *layers = trace_layers_read(meta, sizeof meta);
+    cr_assert_not_null(layers);
+    cr_expect_eq(layers->count, 1u);
+    cr_expect_eq(layers->rows[0].us, 9u);
+    trace_layers_release(layers);
 }
 
 /* ---- lives ---- */

@@ -266,6 +266,21 @@ Test(transfer, the_time_on_the_way_counts_against_the_deadline)
     cr_assert(submit && submit->env.deadline_us <= 600000 && submit->env.deadline_us > 500000);
 }
 
+Test(transfer, a_payload_that_is_whole_at_its_deadline_is_too_late)
+{
+    for (uint64_t left_us = 0; left_us < 2; left_us++) {
+        struct wire_job large = job_of(SESSION, 1 + left_us, LARGE);
+        large.deadline_us = 100000;
+        desk_announce(desk, CLIENT, &large, 1 + (uint32_t)left_us);
+        desk_wait(desk, large.deadline_us - left_us);
+        desk_chunks(desk, DESK_CLIENT, CLIENT + DESK_BULK, large.id, 1 + (uint32_t)left_us, 0, LARGE);
+        struct sent *result = desk_next(&desk->clients, FRAME_RESULT),
+                    *submit = desk_next(&desk->workers, FRAME_SUBMIT);
+        cr_expect_eq(submit != NULL, left_us > 0);
+        cr_expect(left_us > 0 || (result && result->env.status == PEN_ERR_DEADLINE));
+    }
+}
+
 Test(transfer, a_chunk_out_of_place_ends_the_transfers_of_its_connection)
 {
     struct wire_job large = job_of(SESSION, 1, LARGE);

@@ -127,6 +127,39 @@ Test(client, the_loop_fd_survives_a_new_connection)
     fake_stop(fake);
 }
 
+#define SAMPLE PENSTOCK_SOURCE "/deploy/models/digits/samples/01_one.png"
+
+static void picture_of(pen_client *client, const char *model, enum pen_status expected)
+{
+    struct pen_tensor picture = {.name = ""};
+    cr_assert_eq(pen_client_picture(client, model, SAMPLE, &picture, NULL), expected);
+    pen_picture_free(&picture);
+}
+
+/* The fake lists model echo in version 2, and answers jobs as version 3. */
+Test(client, a_list_of_models_serves_many_pictures_until_a_model_is_loaded)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    pen_result *result = NULL;
+    for (unsigned i = 0; i < 20; i++) {
+        picture_of(client, "echo", PEN_OK);
+    }
+    unsigned asked = fake_see(fake).controls;
+    cr_assert(asked >= 1 && asked < 10, "%u questions for 20 pictures", asked);
+    cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+    pen_result_free(result);
+    picture_of(client, "echo", PEN_OK);
+    cr_assert_gt(fake_see(fake).controls, asked, "a result of another version: it is asked again");
+    asked = fake_see(fake).controls;
+    picture_of(client, "none", PEN_ERR_NOT_FOUND);
+    cr_assert_eq(fake_see(fake).controls, asked + 1, "what is not in the list may be there by now");
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(client, dispatch_waits_without_the_fd_too)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});

@@ -79,10 +79,16 @@ static void *run_jobs(void *arg)
 
 static atomic_bool over;
 
+struct dispatcher {
+    pen_client *client;
+    int (*descriptor)(pen_client *client);
+};
+
 static void *dispatch(void *arg)
 {
-    pen_client *client = arg;
-    struct pollfd item = {.fd = pen_client_fd(client), .events = POLLIN};
+    const struct dispatcher *dispatcher = arg;
+    pen_client *client = dispatcher->client;
+    struct pollfd item = {.fd = dispatcher->descriptor(client), .events = POLLIN};
     while (!atomic_load(&over)) {
         poll(&item, 1, 20);
         pen_client_dispatch(client, 0);
@@ -90,7 +96,8 @@ static void *dispatch(void *arg)
     return NULL;
 }
 
-int main(void)
+/* descriptor: of the loop that has the callbacks; with pen_client_fd the keeper drives from then on, with pen_client_loop_fd the loop. */
+static void run(int (*descriptor)(pen_client *client))
 {
     struct pen_client_options o;
     struct pen_error error = {.status = PEN_OK, .text = ""};
@@ -106,7 +113,7 @@ int main(void)
         pthread_create(&threads[i], NULL, run_jobs, client);
     }
     usleep(50000);
-    pthread_create(&dispatcher, NULL, dispatch, client); /* from here on the keeper drives */
+    pthread_create(&dispatcher, NULL, dispatch, &(struct dispatcher){client, descriptor});
     usleep(50000);
     fake_stop(fake);
     usleep(100000);
@@ -122,5 +129,13 @@ int main(void)
     pthread_join(dispatcher, NULL);
     pen_client_free(client);
     fake_stop(fake);
+}
+
+int main(void)
+{
+    run(pen_client_fd);
+    atomic_store(&over, false);
+    atomic_store(&called, 0);
+    run(pen_client_loop_fd);
     return atomic_load(&wrong) != 0;
 }

@@ -170,14 +170,13 @@ def unit_options(folder):
 class Nginx:
     """nginx with one of our examples: TLS on a free port, before the program at `address`."""
 
-    def __init__(self, folder, example, default, address, listen):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=penstock.example", "-keyout", folder / "key", "-out", folder / "crt"],
-                       check=True, capture_output=True)
+    def __init__(self, folder, example, listen, addresses):
+        """addresses: what the example names, and where it is here."""
+        self.make_key(folder)
         (folder / "users").write_text("operator:{PLAIN}secret\n")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
-        text = (DEPLOY / "nginx" / example).read_text().replace(default, address).replace(f"listen {listen}", f"listen 127.0.0.1:{self.port}")
+        text = (DEPLOY / "nginx" / example).read_text().replace(f"listen {listen}", f"listen 127.0.0.1:{self.port}")
+        for default, address in addresses.items():
+            text = text.replace(default, address)
         for name in ("crt", "key", "users"):
             text = text.replace(f"/etc/nginx/penstock.{name}", str(folder / name))
         (folder / "site.conf").write_text(text)
@@ -186,6 +185,13 @@ class Nginx:
         done = run("nginx", "-t", "-q", "-c", folder / "nginx.conf", "-e", folder / "error.log")
         check(done.returncode == 0, f"nginx -t takes {example} {done.stderr}")
         self.server = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"], stderr=subprocess.DEVNULL)
+
+    def make_key(self, folder):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=penstock.example", "-keyout", folder / "key", "-out", folder / "crt"],
+                       check=True, capture_output=True)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
 
     def ask(self, path, *more, form="%{http_code}"):
         return run("curl", "-sk", "-m", "10", "-o", "/dev/null", "-w", form, *more, f"https://127.0.0.1:{self.port}{path}").stdout
@@ -198,10 +204,10 @@ class Nginx:
 
 
 def begun(*argv):
-    """The program, and the address of its HTTP pages and for clients, from the line that it prints."""
+    """The program, and its addresses for HTTP, gRPC and clients, from the line that it prints."""
     program = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     line = program.stdout.readline().decode()
-    return program, dict(re.findall(r"\b(http|clients)=(\S+)", line))
+    return program, dict(re.findall(r"\b(http|grpc|clients)=(\S+)", line))
 
 
 def end_all(*programs):
@@ -214,7 +220,7 @@ def nginx(folder):
     if not shutil.which("nginx"):
         return skip("no nginx here (package nginx-light): its examples were not tried")
     broker, told = begun(BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "127.0.0.1:*")
-    proxy = Nginx(folder, "penstock.conf", "127.0.0.1:8002", told["http"], 8443)
+    proxy = Nginx(folder, "penstock.conf", 8443, {"127.0.0.1:8002": told["http"]})
     try:
         proxy.await_health()
         check(proxy.ask("/") == "401" and proxy.ask("/metrics") == "401", "pages do not")
@@ -225,22 +231,68 @@ def nginx(folder):
         end_all(proxy.server, broker)
 
 
-def nginx_gateway(folder):
-    if not shutil.which("nginx"):
-        return
-    broker, told = begun(BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "none")
-    gateway, at = begun(BIN / "penstock-gateway", "--broker", told["clients"], "--http", "127.0.0.1:*")
-    proxy = Nginx(folder, "gateway.conf", "127.0.0.1:8000", at["http"], 8444)
+def grpc_ask(port, path, folder):
+    """A call with an empty message over TLS: its status, and what came."""
+    (folder / "empty").write_bytes(bytes(5))
+    done = run("curl", "-sk", "--http2", "-m", "10", "-D", folder / "headers", "-o", folder / "answer", "-H", "content-type: application/grpc", "-H", "te: trailers",
+               "--data-binary", f"@{folder}/empty", f"https://127.0.0.1:{port}{path}")
+    status = re.findall(r"grpc-status: (\d+)", (folder / "headers").read_text()) if done.returncode == 0 else []
+    return int(status[-1]) if status else None, (folder / "answer").read_bytes()
+
+
+def behind(proxy, folder, stop_gateway):
+    """What a gateway says through a proxy, over HTTP and gRPC at one port."""
     (folder / "large").write_bytes(bytes(32 << 20))
+    proxy.await_health()
+    server = run("curl", "-sk", "-m", "10", "-H", "Host: penstock.example", f"https://127.0.0.1:{proxy.port}/v2").stdout
+    check('"name":"penstock"' in server.replace(" ", ""), f"the gateway answers through it, by whatever name it is called {server[:200]}")
+    large = proxy.ask("/v2/models/none/infer", "-H", "Inference-Header-Content-Length: 0", "--data-binary", f"@{folder}/large")
+    check(large == "404", f"a body of 32 MiB gets as far as the gateway, which has no such model: {large}")
+    check(proxy.ask("/v2/systemsharedmemory/status") == "403", "shared memory is not for those behind a proxy")
+    live = grpc_ask(proxy.port, "/inference.GRPCInferenceService/ServerLive", folder)
+    check(live == (0, b"\0\0\0\0\2\x08\1"), f"gRPC, at the same port: {live}")
+    check(grpc_ask(proxy.port, "/grpc.health.v1.Health/Check", folder)[0] == 0, "health over gRPC")
+    check(grpc_ask(proxy.port, "/inference.GRPCInferenceService/None", folder)[0] == 12, "the gateway's own status comes through")
+    check(grpc_ask(proxy.port, "/inference.GRPCInferenceService/SystemSharedMemoryStatus", folder)[0] != 0, "nor is shared memory over gRPC")
+    stop_gateway()
+    check(grpc_ask(proxy.port, "/grpc.health.v1.Health/Check", folder)[0] in (14, None), "without a gateway it is UNAVAILABLE")
+
+
+def with_gateway(folder, make_proxy):
+    broker, told = begun(BIN / "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*", "--http", "none")
+    gateway, at = begun(BIN / "penstock-gateway", "--broker", told["clients"], "--http", "127.0.0.1:*", "--grpc", "127.0.0.1:*")
+    proxy = make_proxy(folder, {"127.0.0.1:8000": at["http"], "127.0.0.1:8001": at["grpc"]})
     try:
-        proxy.await_health()
-        server = run("curl", "-sk", "-m", "10", f"https://127.0.0.1:{proxy.port}/v2").stdout
-        check('"name":"penstock"' in server.replace(" ", ""), f"the gateway answers through it {server[:200]}")
-        large = proxy.ask("/v2/models/none/infer", "-H", "Inference-Header-Content-Length: 0", "--data-binary", f"@{folder}/large")
-        check(large == "404", f"a body of 32 MiB gets as far as the gateway, which has no such model: {large}")
-        check(proxy.ask("/v2/systemsharedmemory/status") == "403", "shared memory is not for those behind a proxy")
+        behind(proxy, folder, lambda: end_all(gateway))
     finally:
         end_all(proxy.server, gateway, broker)
+
+
+def nginx_gateway(folder):
+    if shutil.which("nginx"):
+        with_gateway(folder, lambda folder, addresses: Nginx(folder, "gateway.conf", 8444, addresses))
+
+
+class Caddy(Nginx):
+    """Caddy with our example; probes and questions as of nginx."""
+
+    def __init__(self, folder, addresses):
+        self.make_key(folder)
+        text = (DEPLOY / "caddy/Caddyfile").read_text().replace("penstock.example:8444", f"https://127.0.0.1:{self.port}, https://penstock.example:{self.port}")
+        for default, address in {**addresses, "/etc/caddy/penstock.crt": str(folder / "crt"), "/etc/caddy/penstock.key": str(folder / "key")}.items():
+            text = text.replace(default, address)
+        file = folder / "Caddyfile"
+        file.write_text("{\n\tadmin off\n\tauto_https disable_redirects\n\tskip_install_trust\n}\n" + text)
+        environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+        done = subprocess.run(["caddy", "adapt", "--config", file, "--validate"], capture_output=True, text=True, env=environment)
+        check(done.returncode == 0, f"caddy takes the example {done.stderr[-500:]}")
+        self.server = subprocess.Popen(["caddy", "run", "--config", file], stderr=subprocess.DEVNULL, env=environment)
+
+
+def caddy_gateway(folder):
+    if not shutil.which("caddy"):
+        return skip("no caddy here (package caddy): its example was not tried")
+    with_gateway(folder, Caddy)
 
 
 def redis(folder):
@@ -263,7 +315,7 @@ def redis(folder):
 
 
 def main():
-    for part in (handed_over, lambda _: refused(), units, unit_options, nginx, nginx_gateway, redis):
+    for part in (handed_over, lambda _: refused(), units, unit_options, nginx, nginx_gateway, caddy_gateway, redis):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
             part(Path(folder))

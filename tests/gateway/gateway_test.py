@@ -359,7 +359,11 @@ def browsers(pool):
     check(plain.ask("v2/health/live", Origin="https://shop.example").headers["Access-Control-Allow-Origin"] is None, "no browser by default")
     check(open_one.ask("v2/health/live").headers["Access-Control-Allow-Origin"] == "https://shop.example", "the one that is allowed")
     before = open_one.ask("v2/models/batched/infer", method="OPTIONS", Origin="https://shop.example")
-    check(before.status == 204 and "Inference-Header-Content-Length" in before.headers["Access-Control-Allow-Headers"], "what it asks before")
+    check(before.status == 204 and {"Inference-Header-Content-Length", "traceparent"} <= set(before.headers["Access-Control-Allow-Headers"].split(", ")), "what it asks before")
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    answer = open_one.infer("batched", [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}], traceparent=trace)
+    check(answer.status == 200 and answer.headers["traceparent"] == trace, "the trace of an answer", answer.headers)
+    check(set(answer.headers["Access-Control-Expose-Headers"].split(", ")) == {"Inference-Header-Content-Length", "Retry-After", "traceparent"}, "what a page may read")
 
 
 def tokens(folder):

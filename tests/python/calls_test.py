@@ -99,6 +99,18 @@ def sequences(client):
     refused(penstock.InvalidError, lambda: add("x" * 256, 1), "255", "a text that is too long")
 
 
+def demands(client):
+    """Flags of the worker."""
+    flags = {flag.name: flag.value for flag in client.workers()[0].flags}
+    name = next(iter(flags))
+    check(client.run("same_fp32", {"x": row(1, 2)}, needs=[f"{name}={flags[name]}"])["y"].tolist() == [[1, 2]], "a flag that the worker has", flags)
+    refused(penstock.PenstockError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs=["wings"], deadline=5.0), "flags", "one that no worker has")
+    refused(penstock.InvalidError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs="wings"), "list", "a text for a list")
+    client._session.needs = False  # as a broker that does not know them
+    refused(penstock.UnsupportedError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs=["wings"]), "too old", "a broker that would pass them over")
+    client._session.needs = True
+
+
 def steering(client, address):
     check(client.quarantine() == [] and json.loads(client.log_level("info", "broker")), "an empty quarantine, and a level")
     refused(penstock.NotFoundError, lambda: client.kick("0123456789abcdef-9"), "no job of that id", "nobody to kick")
@@ -200,7 +212,7 @@ class Passage(threading.Thread):
 
 def port_fallback(folder):
     """Large payloads go to the endpoint itself when the port of their own does not come up; the job that found it out is not lost."""
-    pool = new_pool(folder, ["--bulk-clients", "tcp://127.0.0.1:*", "--liveness", "600ms", "--heartbeat", "200ms"])
+    pool = new_pool(folder, ["--bulk-clients", "tcp://127.0.0.1:*", "--liveness", "2s", "--heartbeat", "500ms"])
     host, port = re.match(r"tcp://(.*):(\d+)", pool.clients).groups()
     with Client(Passage((host, int(port))).address, unreachable=30) as client:
         serves(client)
@@ -208,7 +220,7 @@ def port_fallback(folder):
         large = np.arange(1_000_000, dtype=np.float32).reshape(1, -1)
         check(all((client.run("same_fp32", {"x": large}, cache=False)["y"] == large).all() for _ in range(3)), "4 MB each way, three times")
         seen = client.counters
-        check(client._session.bulk_never == client._session.broker_uuid and seen["connections"] == 2 and not seen["messages_bad"], "one new connection", seen)
+        check(client._session.bulk_never == client._session.broker_uuid and seen["connections"] >= 2 and not seen["messages_bad"], "a new connection without it", seen)
     pool.stop()
 
 
@@ -264,7 +276,7 @@ def detached_in(folder, broker):
         time.sleep(0.1)
         states.append(client.detached_state(job))
         check([state.state for state in states] in (["waiting", "done"], ["running", "done"]) and states[1].attempts == 1, f"its states, {broker[0]}", states)
-        check(0.1 <= states[0].age < states[1].age < 30 * SLOW and 60 >= states[0].left > states[1].left > 20, f"its times, {broker[0]}", states)
+        check(0.09 < states[0].age < states[1].age < 30 * SLOW and 60 >= states[0].left > states[1].left > 20, f"its times, {broker[0]}", states)
 
         async def run():
             async with AsyncClient(pool.clients) as other:
@@ -284,6 +296,7 @@ def main():
             ordered(pool, client)
             many(client)
             sequences(client)
+            demands(client)
             steering(client, pool.clients)
             check(client.counters["messages_bad"] == 0, "nothing malformed", client.counters)
         pool.stop()

@@ -156,6 +156,24 @@ Test(chain, a_step_that_is_not_here_makes_the_job_go_elsewhere)
     mul->residence.cold = false;
 }
 
+Test(chain, its_state_is_told_when_it_changes)
+{
+    static char text[65536];
+    three_steps_start();
+    ensembles_check(&one_slot_catalog);
+    catalog_find(&one_slot_catalog, "mul", 0)->withdrawn = true;
+    for (int i = 0; i < 2; i++)
+        ensembles_check(&one_slot_catalog);
+    catalog_find(&one_slot_catalog, "mul", 0)->withdrawn = false;
+    ensembles_check(&one_slot_catalog);
+    fflush(stderr);
+    text[fread(text, 1, sizeof text - 1, cr_get_redirected_stderr())] = '\0';
+    const char *first = strstr(text, "evt=ensemble_ready"), *waits = first ? strstr(first, "evt=ensemble_waits") : NULL,
+               *again = waits ? strstr(waits, "evt=ensemble_ready") : NULL;
+    cr_assert(again && !strstr(again + 1, "evt=ensemble_ready") && !strstr(waits + 1, "evt=ensemble_waits"), "%s",
+              text);
+}
+
 Test(chain, its_digest_is_that_of_the_models_and_their_links)
 {
     three_steps_start();

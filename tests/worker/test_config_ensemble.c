@@ -60,6 +60,9 @@ Test(config_ensemble, declarations_that_are_none_are_refused)
     refuses(WHOLE("", TENSOR("a", "TYPE_FP32", "[0]"), Z, STEP(MAPS)), "dims");
     refuses(WHOLE("", TENSOR("a", "TYPE_FP32", "[-2]"), Z, STEP(MAPS)), "dims");
     refuses(WHOLE("", TENSOR("a", "TYPE_FP32", "[2147483648]"), Z, STEP(MAPS)), "dims");
+    cr_assert(parse(WHOLE("", TENSOR("a", "TYPE_FP32", "[1,2,3,4,5,6,7]"), Z, STEP(MAPS))) == PEN_OK, "%s", error.text);
+    cr_assert(config.plan->inputs[0].rank == 7 && config.plan->inputs[0].dims[6] == 7);
+    config_fini(&config);
     too_many(WHOLE("", TENSOR("a", "TYPE_FP32", "[1,1,1,1,1,1,1,1]"), Z, STEP(MAPS)), "input.dims has 8 entries");
     refuses(WHOLE("", A "," A, Z, STEP(MAPS)), "input names 'a' twice");
     refuses(WHOLE("", A, Z "," Z, STEP(MAPS)), "output names 'z' twice");

@@ -176,6 +176,23 @@ Test(flying, as_many_fly_as_the_device_takes)
     cr_assert(atomic_load(&one_slot_stats.batches) == WINDOW && atomic_load(&one_slot_stats.jobs_done) == WINDOW);
 }
 
+Test(flying, a_batch_is_filled_up_to_a_size_that_is_ready)
+{
+    struct served *served = catalog_find(&one_slot_catalog, "plain", 0);
+    const struct pen_tensor in = one_slot_rows("a", 3, values);
+    const struct one_job job = plain(&in);
+    cr_assert(served->warm_count == 2 && served->warm[1].batch == 4);
+    served->warm[1].cold_us = 1000000000; /* so dear that the size of 3 is not made ready for this one job */
+    slot_dispatch_begin(one_slot, one_slot_dispatch(&job, 1, 0));
+    slot_flight_land(one_slot);
+    cr_assert(one_slot_collect() == 1);
+    one_slot_gave(0, "c", 3, ONE_SLOT_FLOATS(-1, -2, -3, -4, -5, -6));
+    cr_assert(atomic_load(&one_slot_stats.rows_filled) == 1 && atomic_load(&one_slot_stats.prepared) == 0);
+    one_slot_forget();
+    slot_run(one_slot, one_slot_dispatch(&job, 1, 0));
+    cr_assert(one_slot_collect() == 1 && atomic_load(&one_slot_stats.rows_filled) == 2);
+}
+
 Test(flying, a_look_does_not_wait)
 {
     begin_plain(0, 0);

@@ -71,6 +71,22 @@ Test(jobs, outputs_are_those_that_were_asked_for)
     refused(&job, PEN_ERR_NOT_FOUND, "model 'both' has no output 'e'");
 }
 
+Test(jobs, an_answer_has_room_for_the_outputs_of_any_model)
+{
+    one_slot_put("both", both_graph(), "{\"max_batch_size\":4}");
+    one_slot_put("other", one_slot_graph("Neg", "a", NULL, "c"), "{\"max_batch_size\":4}");
+    one_slot_start();
+    cr_assert(atomic_load(&one_slot_catalog.outputs_most) == 2, "a model with fewer outputs came later");
+    static float large[4096];
+    struct pen_tensor in[] = {one_slot_rows("a", 4, large), one_slot_rows("b", 4, large)};
+    struct one_job jobs[4];
+    for (size_t i = 0; i < 4; i++)
+        jobs[i] = (struct one_job){.model = "both", .inputs = in, .inputs_count = 2};
+    one_slot_run(jobs, 4);
+    for (size_t i = 0; i < 4; i++)
+        cr_assert(one_slot_answers[i].status == PEN_OK && one_slot_answers[i].outputs_count == 2);
+}
+
 Test(jobs, jobs_of_one_dispatch_run_in_batches_of_the_models_size)
 {
     both_start();

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "control.pb-c.h"
@@ -147,6 +148,51 @@ Test(link, silence_makes_a_new_connection)
     cr_assert(link->unanswered == 2 && link_next_us(link) == net_now_us + 2000000, "and never longer");
     welcome(PEN_OK, "");
     cr_assert(link->unanswered == 0);
+}
+
+static char log_text[65536];
+
+static size_t logged(const char *part)
+{
+    size_t used = strlen(log_text), count = 0;
+    fflush(stderr);
+    used += fread(log_text + used, 1, sizeof log_text - 1 - used, cr_get_redirected_stderr());
+    log_text[used] = '\0';
+    for (const char *at = strstr(log_text, part); at; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+Test(link, silence_is_told_now_and_then)
+{
+    connect_now();
+    at(1000000);
+    link_check(link, net_now_us);
+    cr_assert(logged("evt=broker_unreachable") == 1, "%s", log_text);
+    for (uint64_t us = 3000000; us < 11000000; us += 2000000) {
+        at(us);
+        link_check(link, net_now_us);
+    }
+    cr_assert(logged("evt=broker_unreachable") == 1, "%s", log_text);
+    at(11000000);
+    link_check(link, net_now_us);
+    cr_assert(logged("evt=broker_unreachable") == 2, "every ten seconds: %s", log_text);
+    for (size_t i = 0; i < 6; i++)
+        net_expect(0, FRAME_WORKER_HELLO);
+    welcome(PEN_OK, "");
+    at(13000000);
+    link_check(link, net_now_us);
+    cr_assert(logged("evt=broker_silent") == 1, "a welcome begins anew: %s", log_text);
+}
+
+Test(link, a_parked_link_is_not_silent)
+{
+    connect_now();
+    welcome(PEN_OK, "");
+    link_park(link, net_now_us + 7000000);
+    at(7000000);
+    link_check(link, net_now_us);
+    cr_assert(logged("evt=broker_silent") == 0 && logged("evt=broker_unreachable") == 0, "%s", log_text);
 }
 
 Test(link, any_message_ends_the_silence)
@@ -335,6 +381,7 @@ Test(link, results_wait_for_a_welcome_in_their_order)
     net_answered(0, 5, PEN_OK, "");
     link_reply(link, reply_new(1, 1)); /* without a frame there is nothing to say */
     net_silent(0);
+    net_log_clean();
 }
 
 Test(link, the_oldest_results_go_when_too_many_wait)

@@ -53,6 +53,20 @@ Test(messages, a_dispatch_goes_to_the_slots_and_is_held)
     net_silent(0);
 }
 
+Test(messages, what_a_slot_has_finished_is_sent_and_given_back)
+{
+    net_submit(0, 1, 1, 0);
+    take();
+    struct reply *reply = net_reply(1, 10);
+    reply->link = link;
+    reply->finished = taken(1);
+    outbox_push(net_serve.outbox, reply);
+    cr_assert(serve_turn(&net_serve, net_now_us) && !serve_turn(&net_serve, net_now_us));
+    net_answered(0, 1, PEN_OK, "");
+    cr_assert(link->in_flight.dispatches == 0 && link->in_flight.jobs == 0 && link->in_flight.bytes == 0);
+    cr_assert(net_serve.exclusive.in_slots == 0);
+}
+
 Test(messages, more_than_the_worker_may_hold_is_refused)
 {
     net_submit(0, 1, 60, 0);
@@ -87,6 +101,7 @@ Test(messages, every_job_of_a_refused_dispatch_is_answered)
     net_submit(0, 5, 3, 0);
     take();
     finish(taken(3));
+    net_log_clean();
 }
 
 Test(messages, a_malformed_dispatch_is_answered_by_its_first_job)

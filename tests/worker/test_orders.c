@@ -152,6 +152,7 @@ Test(orders, a_model_that_is_chosen_twice_is_loaded_once)
     cr_assert(catalog_scan(one_slot_root, choices, 5, &chosen, &one_slot_error) == PEN_OK);
     cr_assert(catalog_load(&chosen, one_slot_engine, NULL, NULL, NULL, &one_slot_error) == PEN_OK);
     cr_assert(chosen.count == 3 && chosen.failed == 0, "%zu models", chosen.count);
+    cr_assert(atomic_load(&chosen.outputs_most) == 1);
     cr_assert(catalog_find(&chosen, "m", 0)->version == 2 && catalog_find(&chosen, "m", 1)->version == 1);
     cr_assert_null(catalog_find(&chosen, "m", 3));
     catalog_find(&chosen, "m", 2)->withdrawn = true;

@@ -5,6 +5,7 @@
 #include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "supervise.h"
 #include "warmup.h"
@@ -71,6 +72,79 @@ Test(served, states_that_do_not_fit_are_refused)
     refused(STATE("0", "b", "c", ",\"dims\":[2]"), PEN_ERR_INVALID, "state 'b' is declared unlike");
     refused(STATE("0", "b", "c", ""), PEN_ERR_INVALID, "name its dims");
     refused(STATE("0", "b", "c", ",\"dims\":[400000000,2]"), PEN_ERR_INVALID, "name its dims");
+}
+
+Test(served, names_must_fit_the_wire)
+{
+    char longest[CONFIG_NAME_BYTES_MAX + 2];
+    memset(longest, 'n', sizeof longest);
+    for (int round = 0; round < 3; round++) {
+        struct served *served = NULL;
+        struct catalog found;
+        longest[CONFIG_NAME_BYTES_MAX + (round > 0)] = '\0';
+        one_slot_put("model", one_slot_graph("Neg", round == 2 ? "a" : longest, NULL, round == 2 ? longest : "c"),
+                     NULL);
+        cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK);
+        enum pen_status status = catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+        cr_assert(status == (round == 0 ? PEN_OK : PEN_ERR_UNSUPPORTED), "%d: %s", round, one_slot_error.text);
+        cr_assert(round == 0 ||
+                      strstr(one_slot_error.text, round == 1 ? "input 0 has no name" : "output 0 has no name"),
+                  "%s", one_slot_error.text);
+        longest[CONFIG_NAME_BYTES_MAX] = 'n';
+        served_free(served);
+        catalog_fini(&found);
+    }
+}
+
+/* ---- versions ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Version `version` of "many"; broken: its file is none. */
+static void version_put(int version, bool broken)
+{
+    char path[FOLDER_PATH_BYTES + 64];
+    struct onnx_writer *graph = one_slot_graph("Neg", "a", NULL, "c");
+    snprintf(path, sizeof path, "%s/many/%d", one_slot_root, version);
+    folder_make(path);
+    snprintf(path, sizeof path, "%s/many/%d/model.onnx", one_slot_root, version);
+    if (broken)
+        file_write(path, "no model at all", 15);
+    else
+        onnx_writer_save(graph, 17, path);
+    onnx_writer_free(graph);
+}
+
+/* Which versions are served, "3 2", and how many failed. */
+static void versions_are(const char *expected, size_t failed)
+{
+    struct catalog catalog;
+    char text[64] = "";
+    size_t used = 0;
+    cr_assert(catalog_scan(one_slot_root, NULL, 0, &catalog, &one_slot_error) == PEN_OK);
+    cr_assert(catalog_load(&catalog, one_slot_engine, NULL, NULL, NULL, &one_slot_error) == PEN_OK);
+    for (size_t i = 0; i < catalog.count; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%d", used ? " " : "", (int)catalog.models[i]->version);
+    cr_assert_str_eq(text, expected, "'%s' instead of '%s'", text, expected);
+    cr_assert(catalog.failed == failed, "%zu failed", catalog.failed);
+    catalog_fini(&catalog);
+}
+
+Test(served, a_lower_version_stands_in_for_one_that_is_broken)
+{
+    one_slot_put("many", NULL, "{\"version_policy\":{\"latest\":{\"num_versions\":2}}}");
+    for (int version = 2; version <= 5; version++)
+        version_put(version, version == 5);
+    char path[FOLDER_PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s/many/1", one_slot_root);
+    cr_assert(rmdir(path) == 0, "the fixture's");
+    versions_are("4 3", 1);
+    version_put(4, true);
+    versions_are("3 2", 2);
+    version_put(2, true);
+    versions_are("3", 3);
+    one_slot_put("many", NULL, "{\"version_policy\":{\"specific\":{\"versions\":[4]}}}");
+    cr_assert(rmdir(path) == 0);
+    versions_are("", 1);
 }
 
 /* ---- batches, labels, platforms ---------------------------------------------------------------------------------------------------- */

@@ -280,7 +280,6 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
                   link->endpoint, welcome->software, link->heartbeat_us, link->liveness_us,
                   link->broker_uuid != 0 && link->broker_uuid != welcome->broker_uuid);
         link->broker_uuid = welcome->broker_uuid;
-        link->received_us = now_us;
         notify_send("STATUS=serving, broker %s", link->endpoint);
         unsent_flush(link);
     } else {

@@ -92,5 +92,7 @@ enum pen_status config_labels_parse(const char *text, size_t bytes, struct confi
         status = label_add(config, at, length, reterr);
         at = next ? next + 1 : end;
     }
+    if (status != PEN_OK)
+        config_labels_free(config);
     return status;
 }

@@ -146,10 +146,8 @@ static void backends_list(const struct pen_backend_info *infos, size_t count, ch
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < count && used < room; i++)
-        if (infos[i].available) {
-            int wrote = snprintf(text + used, room - used, "%s%s", used ? ", " : "", infos[i].name);
-            used += wrote > 0 ? (size_t)wrote : 0;
-        }
+        if (infos[i].available)
+            used += (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", infos[i].name);
 }
 
 static enum pen_status backend_check(const char *name, const struct pen_engine_options *engine,

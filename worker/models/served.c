@@ -197,6 +197,16 @@ static enum pen_status description_build(struct served *served, struct pen_error
                : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
 }
 
+/* The names of the classes that the file has, where config.json gives none. Names that do not fit are left out: the model runs without them. */
+static void labels_adopt(struct served *served)
+{
+    struct pen_error error = {0};
+    size_t bytes = 0;
+    const char *labels = pen_model_labels(served->model, &bytes);
+    if (labels && served->config.labels_count == 0)
+        (void)config_labels_parse(labels, bytes, &served->config, &error);
+}
+
 static enum pen_status signature_build(struct served *served, struct pen_error *reterr)
 {
     enum pen_status status = description_build(served, reterr);
@@ -214,6 +224,7 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
         served->inputs[i] = served->network_inputs[i];
         served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
     }
+    labels_adopt(served);
     labels_join(served);
     return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
 }

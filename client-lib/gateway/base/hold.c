@@ -104,7 +104,7 @@ static char *take_piece(struct hold *hold, size_t bytes)
 
 void *hold_take(struct hold *hold, size_t bytes)
 {
-    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t rounded = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return bytes <= HOLD_PIECE_BYTES ? take_piece(hold, rounded) : take_block(hold, bytes);
 }
 

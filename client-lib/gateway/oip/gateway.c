@@ -69,7 +69,7 @@ static void write_cors(const struct gateway *gateway, char text[CORS_BYTES])
     if (*gateway->cors)
         snprintf(text, CORS_BYTES,
                  "Access-Control-Allow-Origin: %.250s\r\n%sAccess-Control-Expose-Headers: "
-                 "Inference-Header-Content-Length\r\n",
+                 "Inference-Header-Content-Length, Retry-After, traceparent\r\n",
                  gateway->cors, strcmp(gateway->cors, "*") == 0 ? "" : "Vary: Origin\r\n");
 }
 

@@ -75,19 +75,28 @@ static void end_badly(struct exchange *exchange)
     exchange_free(exchange);
 }
 
+#define HEADERS_BYTES 240
+
+/* The trace is told to who named one, for pages that know no more of their request than its answer. */
+static void write_headers(const struct exchange *exchange, char text[HEADERS_BYTES])
+{
+    char length[64] = "";
+    if (exchange->content->binary)
+        snprintf(length, sizeof length, "Inference-Header-Content-Length: %zu\r\n", exchange->content->json_bytes);
+    snprintf(text, HEADERS_BYTES, "%s%s%s%s%s%s%s", length, exchange->wanted == CODING_NONE ? "" : "Content-Encoding: ",
+             exchange->wanted == CODING_NONE ? "" : content_coding_name(exchange->wanted),
+             exchange->wanted == CODING_NONE ? "" : "\r\n", *exchange->trace ? "traceparent: " : "", exchange->trace,
+             *exchange->trace ? "\r\n" : "");
+}
+
 static void end_well(struct exchange *exchange)
 {
     struct infer_content *content = exchange->content;
-    char headers[160];
-    int used = content->binary
-                   ? snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %zu\r\n", content->json_bytes)
-                   : 0;
-    if (exchange->wanted != CODING_NONE)
-        snprintf(headers + used, sizeof headers - (size_t)used, "Content-Encoding: %s\r\n",
-                 content_coding_name(exchange->wanted));
+    char headers[HEADERS_BYTES];
+    write_headers(exchange, headers);
     struct http_answer answer = {.status = 200,
                                  .type = content->binary ? "application/octet-stream" : "application/json",
-                                 .headers = content->binary || exchange->wanted != CODING_NONE ? headers : NULL,
+                                 .headers = headers,
                                  .text = content->text,
                                  .parts = content->parts,
                                  .parts_count = content->parts_count,

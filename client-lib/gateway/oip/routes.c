@@ -217,7 +217,7 @@ static void answer_preflight(struct gateway *gateway, struct http_request *reque
     struct http_answer answer = {.status = 204,
                                  .headers = "Access-Control-Allow-Methods: GET, POST\r\n"
                                             "Access-Control-Allow-Headers: Authorization, Content-Type, "
-                                            "Content-Encoding, Inference-Header-Content-Length\r\n"
+                                            "Content-Encoding, Inference-Header-Content-Length, traceparent\r\n"
                                             "Access-Control-Max-Age: 600\r\n"};
     gateway_answer(gateway, KIND_OTHER, request, &answer);
 }

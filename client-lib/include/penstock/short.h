@@ -32,7 +32,7 @@ PEN_API enum pen_status pen_tensor_from_array(const char *name, enum pen_dtype d
 
 /**
  * A picture in a file (PNG, JPEG, BMP) as the model takes it: upright, with its channels, size and fit; the rest is the worker's. It
- * asks the broker how; for many pictures ask once (pen_client_models()) and use pen_model_picture().
+ * asks the broker how, and keeps the answer for one second, or until a result comes from a version of a model that it does not have.
  * @param ret_tensor given, name and data in one; free with pen_picture_free().
  * @return PEN_OK; NOT_FOUND: no such model or file; INVALID: the model does not take pictures, or the file is none; UNSUPPORTED, CORRUPT,
  *         TOO_LARGE, IO: the file; UNAVAILABLE: no answer for 10 s; NO_MEMORY.

@@ -12,7 +12,7 @@ import zmq
 
 from .connection import HELLO, READY, Ask
 from .errors import InvalidError
-from .job import Job, make_fetch
+from .job import Job, make_fetch, make_job
 from .pool import (Base, Inputs, Model, answer_of, detached_options, inputs_are_plain, label_argument, models_of, named_inputs, outcomes_of, quarantine_of,
                    record)
 from .results import DetachedState, Result
@@ -194,7 +194,7 @@ class AsyncClient(Base):
             version = options.get("version", 0)
             known = self._known(model, version)
             inputs = named_inputs(known or self._learn(model, version, await self.models()), inputs)
-        return self._job(model, inputs, copy, options)
+        return make_job(model, inputs, copy=copy, tenant=self._tenant, digest_kind=self._session.digest_kind, **options)
 
     def _submit(self, job: Job) -> AsyncFuture:
         future = AsyncFuture(self, job)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple,
 
 from .connection import HELLO, READY, Ask
 from .driver import Driver, Until
-from .job import Job, make_fetch
+from .job import Job, make_fetch, make_job
 from .pool import Inputs, Model, answer_of, detached_options, inputs_are_plain, label_argument, models_of, named_inputs, outcomes_of, quarantine_of, record
 from .results import DetachedState, Result
 
@@ -90,19 +90,21 @@ class Client(Driver):
     # ---- jobs ----
 
     def _prepare(self, model: str, inputs: Inputs, copy: bool, options: Any) -> Job:
-        self._check_open()
+        if self._closing:
+            self._check_open()
         if not inputs_are_plain(inputs):
             version = options.get("version", 0)
             known = self._known(model, version)
             inputs = named_inputs(known or self._learn(model, version, self.models()), inputs)
-        return self._job(model, inputs, copy, options)
+        return make_job(model, inputs, copy=copy, tenant=self._tenant, digest_kind=self._session.digest_kind, **options)
 
     def run(self, model: str, inputs: Inputs, **options: "Unpack[JobOptions]") -> Result:
         """Submits a job and waits for its answer; raises the error that it ends with.
 
         inputs: arrays by the names of the model's inputs; or, without names, one value or a tuple in the model's order. Lists become arrays of the model's element type,
         a Pillow image the pixels that it takes. outputs: names wanted, all without. version or label: which version of the model. parameters: of the model; part of the
-        cache's key. tags: the worker must carry all. backend: which must run it. deadline: seconds from now. priority: 1 is the most urgent, 0 the model's default.
+        cache's key. tags: the worker must carry all. needs: flags that it must have, "NAME" or
+        "NAME=VALUE". backend: which must run it. deadline: seconds from now. priority: 1 is the most urgent, 0 the model's default.
         precision: the class demanded ("f32", ...). top_k: so many best classes of each row. cache=False: neither read from nor stored in the result cache.
         explain: Result.explanation. trace=True: kept for trace(); "layers": and the run's layers are measured. traceparent: W3C trace context. ordered: its end is told
         only after those of all earlier ordered jobs of this client. sequence: of models that keep state between jobs: jobs of one number or text, a first one
@@ -114,16 +116,16 @@ class Client(Driver):
         session = self._session
         self._lock.acquire()
         try:
-            self._check_open()
+            if self._closing:
+                self._check_open()
             session.submit(job)
             try:
                 if self._driving:
                     self._nudge()
-                    self._drive_until(job, math.inf)
                 else:
                     self._lead(job, math.inf)
-                    if not job.done:
-                        self._drive_until(job, math.inf)
+                if not job.done:
+                    self._drive_until(job, math.inf)
             except BaseException:  # the caller was interrupted
                 session.cancel(job, time.monotonic())
                 self._kick()

@@ -8,7 +8,7 @@ import heapq
 import math
 import os
 from collections import OrderedDict, deque
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import job as jobs
 from . import wire
@@ -83,7 +83,7 @@ class Connection:
         self.digest_kind = wire.XXH3
         self.frame_max = self.job_max = self.bulk_bytes = self.digest_first = self.bulk_port = self.broker_uuid = 0
         self.easy_bytes = 0  # payloads of no more bytes fit this broker's limits
-        self.detached = self.leaving = self.draining = self.drop_wanted = False
+        self.detached = self.needs = self.leaving = self.draining = self.drop_wanted = False
         self.leave = NEVER
         self.held_since: Optional[float] = None
         self.left = 0  # brokers left in a row, without an answer between
@@ -119,20 +119,18 @@ class Connection:
         job.result = result
         job.frames, job.inputs = [], []
         self.counters["jobs_ended"] += 1
-        if job.ordered:
-            self._tell_ordered()
-        else:
-            self._tell(job)
+        told: Sequence[Job] = self._end_ordered() if job.ordered else (job,)
+        for one in told:
+            one.done = True
+            if one.notify is not None or one.waiter is not None:
+                self.ended.append(one)
 
-    def _tell(self, job: Job) -> None:
-        job.done = True
-        if job.notify is not None or job.waiter is not None:
-            self.ended.append(job)
-
-    def _tell_ordered(self) -> None:
+    def _end_ordered(self) -> List[Job]:
         """As far as they have ended without a gap."""
+        found: List[Job] = []
         while self.ordered and self.ordered[0].state == jobs.ENDED:
-            self._tell(self.ordered.popleft())
+            found.append(self.ordered.popleft())
+        return found
 
     def _finish_all(self, status: str, text: str, now: float) -> None:
         for job in list(self.pending.values()):
@@ -168,7 +166,7 @@ class Connection:
         self.broker_minor = minor
         self.heartbeat = _clamp(welcome.heartbeat_us * 1e-6 or 0.5, 0.01, 60)
         self.liveness = _clamp(welcome.liveness_us * 1e-6 or 1.5, 2 * self.heartbeat, 300)
-        self.frame_max, self.job_max, self.detached = welcome.max_frame_bytes, welcome.max_job_bytes, welcome.detached
+        self.frame_max, self.job_max, self.detached, self.needs = welcome.max_frame_bytes, welcome.max_job_bytes, welcome.detached, welcome.needs
         self.easy_bytes = min(self.job_max or 1 << 62, self.frame_max or 1 << 62)
         self.bulk_bytes, self.bulk_port, self.broker_uuid = welcome.bulk_bytes, welcome.bulk_port, welcome.broker_uuid
         self.digest_first = welcome.digest_first_bytes if welcome.bulk_bytes else 0

@@ -95,10 +95,12 @@ class Driver(Base):
 
     def _leave(self) -> None:
         """Gives the lock back and tells who has ended."""
-        ended = self._take_ended() if self._session.ended else ()
+        if not self._session.ended:
+            self._lock.release()
+            return
+        ended = self._take_ended()
         self._lock.release()
-        if ended:
-            self._tell(ended)
+        self._tell(ended)
 
     def _watch(self) -> None:
         """The descriptors that tell of messages, of the connection's end, and of other threads."""

@@ -26,7 +26,7 @@ class Job:
     """One request of this client. `notify` is called once, without the client's lock, when it has ended and every earlier ordered job, too, if it is ordered."""
     __slots__ = ("client", "sequence", "meta", "frames", "payload_bytes", "inputs", "outputs", "parameters", "top_k", "digest", "digest_kind", "model_hash",
                  "tenant_hash", "sequence_id", "sequence_key", "priority", "precision", "flags", "labelled", "ordered", "deadline", "submitted", "state", "sends",
-                 "cancelled", "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
+                 "needs", "cancelled", "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
 
     def __init__(self) -> None:
         self.client = self.sequence = 0
@@ -40,7 +40,7 @@ class Job:
         self.sequence_id = self.sequence_key = 0  # as in the envelope; what names the sequence on this side, number or text
         self.digest = wire.NO_DIGEST
         self.digest_kind = -1
-        self.labelled = self.ordered = self.cancelled = self.cancel_unsent = self.hashes = False
+        self.labelled = self.needs = self.ordered = self.cancelled = self.cancel_unsent = self.hashes = False
         self.done = False  # told: what is ordered may have its result before
         self.deadline = math.inf
         self.submitted = 0.0
@@ -103,14 +103,16 @@ def _pack_plain(job: Job, arrays: Sequence[Tuple[str, Any]], copy: bool, parts: 
     shapes = []
     total = 0
     for name, array in arrays:
-        shape = metas.shape_of(name, array) if type(array) is np.ndarray else None
+        if type(array) is not np.ndarray:
+            return False
+        shape = metas.shapes.get((name, array.dtype, array.shape)) or metas.shape_of(name, array)
         if shape is None:
             return False
         shapes.append(shape)
         total += shape.size
     job.payload_bytes = total
     for (name, array), shape in zip(arrays, shapes):
-        data = tensors.bytes_of(array, copy)
+        data = array.tobytes() if shape.size <= wire.INLINE_BYTES else tensors.bytes_of(array, copy)
         if total <= wire.INLINE_BYTES or not shape.size:
             parts += (shape.inline, data)
         else:
@@ -132,7 +134,7 @@ def _pack_any(job: Job, inputs: Sequence[Tuple[str, Any]], copy: bool, parts: Li
 
 
 def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], parameters: Optional[Mapping[str, ParameterValue]], tags: Sequence[str],
-                 top_k: int) -> None:
+                 needs: Sequence[str], top_k: int) -> None:
     if outputs:
         _check_texts("requested outputs", outputs, wire.TENSORS_MAX)
         meta.outputs.extend(outputs)
@@ -140,6 +142,10 @@ def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], paramete
     if tags:
         _check_texts("tags", tags, wire.TAGS_MAX)
         meta.tags.extend(tags)
+    if needs:
+        _check_texts("needs", needs, wire.TAGS_MAX)
+        meta.needs.extend(needs)
+        job.needs = True
     if parameters:
         _check_texts("parameters", list(parameters), wire.PARAMETERS_MAX)
         job.parameters = [(name, _plain(value)) for name, value in parameters.items()]
@@ -175,7 +181,7 @@ def _head(model: str, tenant: str, version: int, backend: str, label: str, expla
 
 
 def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, digest_kind: int, outputs: Optional[Sequence[str]] = None, version: int = 0,
-             label: str = "", parameters: Optional[Mapping[str, ParameterValue]] = None, tags: Sequence[str] = (), backend: str = "",
+             label: str = "", parameters: Optional[Mapping[str, ParameterValue]] = None, tags: Sequence[str] = (), needs: Sequence[str] = (), backend: str = "",
              deadline: Optional[float] = None, priority: int = 0, precision: str = "any", top_k: int = 0, cache: bool = True, explain: bool = False,
              trace: Union[bool, str] = False, traceparent: str = "", ordered: bool = False, sequence: Union[int, str] = 0, sequence_start: bool = False,
              sequence_end: bool = False, flags: int = 0, more: bytes = b"") -> Job:
@@ -188,9 +194,9 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
         raise InvalidError(f"priority {priority}: 1 (most urgent) to 255, 0 is the model's default.")
     head = _head(model, tenant, version, backend, label, explain, trace)
     parts = [head.packed, metas.submit_time(), more]
-    if outputs or parameters or tags or top_k or traceparent:
+    if outputs or parameters or tags or needs or top_k or traceparent:
         meta = JobMeta(traceparent=traceparent)
-        _fill_wishes(meta, job, outputs, parameters, tags, top_k)
+        _fill_wishes(meta, job, outputs, parameters, tags, needs, top_k)
         parts.append(meta.SerializeToString())
     job.hashes = cache and trace != "layers"
     job.flags = flags if job.hashes else flags | wire.FLAG_NO_CACHE
@@ -208,9 +214,9 @@ def _finish(job: Job, inputs: Mapping[str, Any], copy: bool, digest_kind: int, d
     pairs = list(inputs.items())
     if not _pack_plain(job, pairs, copy, parts):
         _pack_any(job, pairs, copy, parts)
-    job.meta = b"".join(parts)
-    if len(job.meta) + _AFTER_BYTES > wire.META_BYTES_MAX:
-        raise TooLargeError(f"the job's description takes {len(job.meta)} bytes, more than {wire.META_BYTES_MAX}: send long texts as a tensor.")
+    job.meta = meta = b"".join(parts)
+    if len(meta) > wire.META_BYTES_MAX - _AFTER_BYTES:
+        raise TooLargeError(f"the job's description takes {len(meta)} bytes, more than {wire.META_BYTES_MAX}: send long texts as a tensor.")
     if job.hashes:
         job.hash_with(digest_kind)
     job.submitted = time.monotonic()

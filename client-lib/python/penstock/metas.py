@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     inline: bytes  # what stands before a payload that rides in the meta
 
 
-_shapes: Dict[Tuple[str, Any, Tuple[int, ...]], Shape] = {}
+shapes: Dict[Tuple[str, Any, Tuple[int, ...]], Shape] = {}  # those that shape_of() has made
 _heads: Dict[Tuple[Any, ...], Head] = {}
 
 
@@ -59,15 +59,13 @@ def _inline(described: bytes, size: int) -> bytes:
 
 def shape_of(name: str, array: Any) -> Optional[Shape]:
     """Of an array whose bytes are the wire's when they are in C order; None for others. Raises what tensors.pack() raises."""
-    found = _shapes.get((name, array.dtype, array.shape))
-    if found is None:
-        number = tensors.wire_number(array.dtype)
-        if not number:
-            return None
-        tensors.check_input(name, array.shape)
-        described = _described(name, number, array.shape, array.nbytes)
-        found = Shape(number, array.nbytes, described, _inline(described, array.nbytes))
-        _keep(_shapes, (name, array.dtype, array.shape), found)
+    number = tensors.wire_number(array.dtype)
+    if not number:
+        return None
+    tensors.check_input(name, array.shape)
+    described = _described(name, number, array.shape, array.nbytes)
+    found = Shape(number, array.nbytes, described, _inline(described, array.nbytes))
+    _keep(shapes, (name, array.dtype, array.shape), found)
     return found
 
 

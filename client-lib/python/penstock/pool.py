@@ -13,7 +13,7 @@ from . import pictures, tensors, wire
 from .connection import REFUSED, Ask, Settings
 from .endpoints import parse_endpoints, resolve_endpoints
 from .errors import InvalidError, NotFoundError, UnavailableError, error_class
-from .job import Job, ParameterValue, detached_wishes, make_job
+from .job import ParameterValue, detached_wishes
 from .keys import read_keys
 from .link import Link
 from .session import Session
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         label: str
         parameters: Mapping[str, ParameterValue]
         tags: Sequence[str]
+        needs: Sequence[str]
         backend: str
         deadline: Optional[float]
         priority: int
@@ -192,9 +193,6 @@ class Base:
         self._link = link
         self._session = Session(settings, link, resolve_endpoints(brokers), time.monotonic())
         self._models: Dict[Tuple[str, int], Tuple[float, Model]] = {}
-
-    def _job(self, model: str, inputs: Mapping[str, Any], copy: bool, options: Mapping[str, Any]) -> Job:
-        return make_job(model, inputs, copy=copy, tenant=self._tenant, digest_kind=self._session.digest_kind, **options)
 
     def _known(self, name: str, version: int) -> Optional[Model]:
         """What was learned of the model in the last minute."""

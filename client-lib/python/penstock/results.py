@@ -225,9 +225,8 @@ def _take_outputs(result: Result, frames: Any) -> int:
     return zeros
 
 
-def _check_texts(message: Any, zeros: int) -> None:
-    """Zeros stand in payloads, which are no texts, and hardly ever elsewhere: only then each text is looked at."""
-    bad = wire.texts_have_nul(message) if zeros else None
+def _check_texts(message: Any) -> None:
+    bad = wire.texts_have_nul(message)
     if bad:
         raise CorruptError(f"the text {bad} of the answer has a NUL byte.")
 
@@ -243,7 +242,8 @@ def read_result(env: wire.Envelope, meta: bytes, frames: Any) -> Result:
         result.error = f"the answer has the status {env.status_told}, which this version does not know{': ' + message.error if message.error else ''}"
     try:
         zeros = 0 if env.status else _take_outputs(result, frames)
-        _check_texts(message, meta.count(0) - zeros)
+        if meta.count(0) != zeros:  # zeros stand in payloads, which are no texts, and hardly ever elsewhere
+            _check_texts(message)
     except CorruptError as error:
         return Result(env.client, env.sequence, "CORRUPT", error.text)
     except (ValueError, OverflowError) as error:  # of NumPy: no bytes, and a shape beyond what it has

@@ -46,7 +46,8 @@ class Session(Connection):
 
     def submit(self, job: Job) -> None:
         """The job gets its number and will end once. Raises what check_room() does."""
-        self.check_room(1, job.payload_bytes)
+        if self.state == REFUSED or len(self.pending) >= self.settings.jobs_max or self.pending_bytes + job.payload_bytes > self.settings.bytes_max:
+            self.check_room(1, job.payload_bytes)
         self.last_sequence += 1
         job.client, job.sequence = self.uuid, self.last_sequence
         if job.sequence_key:
@@ -120,7 +121,7 @@ class Session(Connection):
         while unsent:
             job = unsent[0]
             if job.state != jobs.ENDED:
-                rare = job.sends or job.labelled or job.flags & _RARE or job.payload_bytes > self.easy_bytes
+                rare = job.sends or job.labelled or job.needs or job.flags & _RARE or job.payload_bytes > self.easy_bytes
                 refused = self._misfit(job) if rare else None
                 if refused:
                     self._finish(job, self._local(job, *refused), now)
@@ -158,6 +159,8 @@ class Session(Connection):
             return "TOO_LARGE", f"an input has {largest} bytes; the broker takes {self.frame_max} (its --max-frame-bytes)."
         if job.flags & (wire.FLAG_DETACHED | wire.FLAG_FETCH) and not self.detached:
             return "UNSUPPORTED", "this broker takes no detached jobs: it was started without --journal and without Redis."
+        if job.needs and not self.needs:
+            return "UNSUPPORTED", "this broker is too old to know the flags of workers: it would run the job anywhere. Name tags of workers instead."
         if self.broker_minor == 0 and job.labelled:
             return "UNSUPPORTED", ("this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, whatever the label "
                                    "says. Name the version itself.")

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,8 +17,53 @@ static uint64_t next(struct random *r)
     return z ^ z >> 31;
 }
 
+#define FRACTION 0x1p-32
+
+/* Stirs the characters of a text into *n, which stays below 2^33; gives a fraction of it. */
+static double alea_stir(double *n, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        double whole, rest = modf(0.02519603282416938 * (*n + (double)*text), &whole);
+        rest = modf(rest * whole, n);
+        *n += rest * 0x1p32;
+    }
+    return floor(fmod(*n, 0x1p32)) * FRACTION;
+}
+
+static void alea_init(struct random *r, int64_t seed)
+{
+    double n = 4022871197.0; /* 0xefc8249d */
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)seed);
+    r->alea = true;
+    r->carry = 1.0;
+    for (int i = 0; i < 3; i++) {
+        r->part[i] = alea_stir(&n, " ");
+    }
+    for (int i = 0; i < 3; i++) {
+        r->part[i] -= alea_stir(&n, digits);
+        r->part[i] += r->part[i] < 0.0 ? 1.0 : 0.0;
+    }
+}
+
+static double alea_next(struct random *r)
+{
+    double t = 2091639.0 * r->part[0] + r->carry * FRACTION;
+    r->part[0] = r->part[1];
+    r->part[1] = r->part[2];
+    r->part[2] = modf(t, &r->carry);
+    return r->part[2];
+}
+
 void random_init(struct random *r, const struct node *n)
 {
+    int64_t chosen = node_int(n, ATTR_alea, 0);
+    bool cut = node_int(n, ATTR_truncated, 0) != 0;
+    *r = (struct random){.low = cut ? -2.0 : -(double)INFINITY, .high = cut ? 2.0 : (double)INFINITY, .next = NAN};
+    if (chosen != 0) {
+        alea_init(r, chosen);
+        return;
+    }
     static atomic_ullong turn;
     const struct attr *seed = node_attr(n, ATTR_seed);
     struct timespec now = {0, 0};
@@ -33,12 +79,36 @@ void random_init(struct random *r, const struct node *n)
 
 double random_uniform(struct random *r)
 {
-    return (double)(next(r) >> 11) * 0x1p-53;
+    return r->alea ? alea_next(r) : (double)(next(r) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller: sqrt(-2 ln u) cos(2 pi v). */
+/* Two normal numbers from a point inside the unit circle; the first is given, the second kept, each where it lies within the limits. */
+static double polar(struct random *r)
+{
+    double given = r->next;
+    r->next = NAN;
+    while (isnan(given)) {
+        double u, v, s;
+        do {
+            u = 2.0 * random_uniform(r) - 1.0;
+            v = 2.0 * random_uniform(r) - 1.0;
+            s = u * u + v * v;
+        } while (s >= 1.0 || s == 0.0);
+        double by = sqrt(-2.0 * log(s) / s);
+        if (u * by >= r->low && u * by <= r->high) {
+            given = u * by;
+            r->next = v * by >= r->low && v * by <= r->high ? v * by : NAN;
+        }
+    }
+    return given;
+}
+
+/* Box and Muller: sqrt(-2 ln u) cos(2 pi v); the polar method for Alea and for numbers with limits. */
 double random_normal(struct random *r)
 {
+    if (r->alea || isfinite(r->high)) {
+        return polar(r);
+    }
     double u = 1.0 - random_uniform(r);
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586477 * random_uniform(r));
 }
@@ -81,6 +151,34 @@ enum pen_status kernel_bernoulli(struct kernel_call *k)
     return status;
 }
 
+/* As TensorFlow.js draws them: each row begins with the seed, and sums of probabilities are single precision. */
+static void draw_alea(struct kernel_call *k, const double *p, int64_t classes, enum pen_dtype dtype, int64_t at,
+                      int64_t draws)
+{
+    double most = -(double)INFINITY;
+    float sum = 0.0f;
+    struct random r;
+    random_init(&r, k->n);
+    for (int64_t c = 0; c < classes; c++) {
+        most = p[c] > most ? p[c] : most;
+    }
+    for (int64_t c = 0; c < classes; c++) {
+        sum += (float)exp(p[c] - most);
+    }
+    for (int64_t i = 0; i < draws; i++) {
+        double drawn = random_uniform(&r);
+        float reached = 0.0f;
+        int64_t c = 0;
+        for (; c + 1 < classes; c++) {
+            reached += (float)exp(p[c] - most) / sum;
+            if (drawn < (double)reached) {
+                break;
+            }
+        }
+        store_one_i64(k->out[0].data, dtype, at + i, c);
+    }
+}
+
 /* Multinomial: sample_size draws per row of unnormalised log-probabilities. */
 enum pen_status kernel_multinomial(struct kernel_call *k)
 {
@@ -102,6 +200,10 @@ enum pen_status kernel_multinomial(struct kernel_call *k)
     for (int64_t row = 0; status == PEN_OK && row < x->shape.dim[0]; row++) {
         double sum = 0.0;
         load_f64(x->data, x->dtype, row * classes, 1, classes, p);
+        if (r.alea) {
+            draw_alea(k, p, classes, dtype, row * draws, draws);
+            continue;
+        }
         for (int64_t c = 0; c < classes; c++) {
             sum += p[c] = exp(p[c]);
         }

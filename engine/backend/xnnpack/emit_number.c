@@ -1,8 +1,9 @@
+#include "backend/reference/element_io.h"
 #include "backend/xnnpack/each.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/number.h"
 
-/* Comparisons, logic, Where, Not: loops over mixed types. */
+/* Comparisons, logic, Where, Not, bits: loops over mixed types. */
 struct mixed {
     enum op op;
     int fn;
@@ -29,8 +30,11 @@ static int fn_of(enum op op)
     case OP_LessOrEqual:
         return COMPARE_LESS_EQUAL;
     case OP_Or:
+    case OP_BitwiseOr:
         return LOGIC_OR;
     case OP_Xor:
+    case OP_BitwiseXor:
+    case OP_BitwiseNot:
         return LOGIC_XOR;
     default:
         return 0;
@@ -42,6 +46,19 @@ static bool is_logic(enum op op)
     return op == OP_And || op == OP_Or || op == OP_Xor;
 }
 
+static bool is_bits(enum op op)
+{
+    return op == OP_BitwiseAnd || op == OP_BitwiseOr || op == OP_BitwiseXor || op == OP_BitwiseNot;
+}
+
+/* Integers of whole bytes, all of one type. */
+static bool bits_fit(const struct node *n, const struct value *a, const struct value *b, const struct value *y)
+{
+    unsigned class = element_class(a->dtype), bits = pen_dtype_bits(a->dtype);
+    return (class == ELEMENT_SIGNED || class == ELEMENT_UNSIGNED) && bits >= 8 && bits <= 64 && dtype_is(y, a->dtype) &&
+           (n->op == OP_BitwiseNot || dtype_is(b, a->dtype));
+}
+
 static bool mixed_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *a = node_in(g, n, 0), *b = node_in(g, n, 1), *y = node_out(g, n, 0);
@@ -50,6 +67,8 @@ static bool mixed_supports(const struct graph *g, const struct node *n, const ch
         unsigned bits = pen_dtype_bits(y->dtype);
         ok = ok && dtype_is(a, PEN_DTYPE_BOOL) && dtype_is(b, y->dtype) && dtype_is(node_in(g, n, 2), y->dtype) &&
              bits >= 8 && bits <= 64;
+    } else if (is_bits(n->op)) {
+        ok = ok && bits_fit(n, a, b, y);
     } else if (n->op == OP_Not || is_logic(n->op)) {
         ok = ok && dtype_is(a, PEN_DTYPE_BOOL) && (n->op == OP_Not || dtype_is(b, PEN_DTYPE_BOOL));
     } else {
@@ -67,6 +86,13 @@ static void piece(const void *context, size_t out, const size_t *at, const size_
         struct number_run mask = {j->in[0] + at[0], step[0]}, yes = {j->in[1] + at[1] * q->size, step[1]};
         struct number_run no = {j->in[2] + at[2] * q->size, step[2]};
         number_select(q->size, mask, yes, no, j->y + out * q->size, n);
+    } else if (is_bits(q->op)) {
+        static const uint64_t ones = UINT64_MAX;
+        struct number_run p = {j->in[0] + at[0] * q->size, step[0]}, with = {&ones, 0};
+        if (q->op != OP_BitwiseNot) {
+            with = (struct number_run){j->in[1] + at[1] * q->size, step[1]};
+        }
+        number_bits(q->size, (enum logic_fn)q->fn, p, with, j->y + out * q->size, n);
     } else if (q->op == OP_Not) {
         const uint8_t yes = 1;
         number_logic(LOGIC_XOR, a, 1, &yes, 0, j->y + out, n);

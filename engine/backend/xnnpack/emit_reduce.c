@@ -54,8 +54,9 @@ static bool neighbours(const struct value *axes, int32_t rank)
 static bool reduce_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0), *axes = node_in(g, n, 1);
-    if (!dtype_is(x, PEN_DTYPE_F32) || !dtype_is(y, PEN_DTYPE_F32)) {
-        return refuse(ret_reason, "only f32");
+    bool integers = reduce_int_takes(x, y, n->op);
+    if (!integers && (!dtype_is(x, PEN_DTYPE_F32) || !dtype_is(y, PEN_DTYPE_F32))) {
+        return refuse(ret_reason, "not of this type");
     }
     if (x->shape.rank < 0) {
         return refuse(ret_reason, "unknown rank");
@@ -230,6 +231,9 @@ static enum pen_status reduce_run(struct step *s, struct run *r)
 
 static enum pen_status reduce_build(struct build *b)
 {
+    if (build_in(b, 0)->dtype != PEN_DTYPE_F32) {
+        return reduce_int_build(b);
+    }
     const struct shape *x = &build_in(b, 0)->shape;
     struct reduce *q = build_alloc(b, sizeof *q);
     bool gone[PEN_MAX_RANK];

@@ -48,9 +48,8 @@ static bool resize_supports(const struct graph *g, const struct node *n, const c
     }
     bool by_scale =
         scales != NULL && scales->data != NULL && shape_elements(&scales->shape) > 0 && scales->dtype == PEN_DTYPE_F32;
-    bool by_size =
-        sizes != NULL && sizes->data != NULL && shape_elements(&sizes->shape) > 0 && sizes->dtype == PEN_DTYPE_I64;
-    return by_scale || by_size || refuse(ret_reason, "scales or sizes are not constant");
+    bool by_size = sizes != NULL && sizes->dtype == PEN_DTYPE_I64 && shape_elements(&sizes->shape) != 0;
+    return by_scale || by_size || refuse(ret_reason, "scales are not constant");
 }
 
 /* Weights of the neighbours of one position, normalised. */
@@ -168,7 +167,7 @@ static enum pen_status resize_run(struct step *s, struct run *r)
     return PEN_OK;
 }
 
-/* The factor of one axis of x as given by scales or sizes; false when they do not name it: it keeps its size. */
+/* The factor of one axis of x as given by scales or sizes (which are those of the result); false when they do not name it: it keeps its size. */
 static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_scale)
 {
     const struct fact *scales = build_in(b, 2), *sizes = build_in(b, 3);
@@ -189,8 +188,7 @@ static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_
     if (at >= shape_elements(&from->shape)) {
         return false;
     }
-    *ret_scale =
-        by_size ? (double)((const int64_t *)from->data)[at] / (double)in : (double)((const float *)from->data)[at];
+    *ret_scale = by_size ? (double)build_out(b, 0)->shape.dim[d] / (double)in : (double)((const float *)from->data)[at];
     return true;
 }
 

@@ -55,6 +55,11 @@ extern const struct emitter emit_flags;         /* IsInf, IsNaN */
 extern const struct emitter emit_crop;          /* CenterCropPad */
 extern const struct emitter emit_conv_either;   /* Conv, ConvTranspose: NHWC, else over planes */
 extern const struct emitter emit_pool_either;   /* MaxPool, AveragePool, LpPool: NHWC, else over planes */
+extern const struct emitter emit_fourier;       /* DFT, STFT */
 extern const struct emitter emit_dynamic_quant; /* DynamicQuantizeLinear */
+
+/* emit_reduce_int.c: sums, products, maxima and minima of integers and truth values. */
+bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
+enum pen_status reduce_int_build(struct build *b);
 
 #endif

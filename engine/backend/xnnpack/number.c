@@ -141,6 +141,38 @@ void number_logic(enum logic_fn fn, const uint8_t *a, size_t a_step, const uint8
     }
 }
 
+#define BITS(name, type)                                                                                               \
+    static void name(enum logic_fn fn, const type *a, size_t sa, const type *b, size_t sb, type *y, size_t n)          \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            type p = a[i * sa], q = b[i * sb];                                                                         \
+            y[i] = (type)(fn == LOGIC_AND ? p & q : fn == LOGIC_OR ? p | q : p ^ q);                                   \
+        }                                                                                                              \
+    }
+
+BITS(bits_8, uint8_t)
+BITS(bits_16, uint16_t)
+BITS(bits_32, uint32_t)
+BITS(bits_64, uint64_t)
+
+void number_bits(size_t bytes, enum logic_fn fn, struct number_run a, struct number_run b, void *y, size_t n)
+{
+    switch (bytes) {
+    case 1:
+        bits_8(fn, a.at, a.step, b.at, b.step, y, n);
+        break;
+    case 2:
+        bits_16(fn, a.at, a.step, b.at, b.step, y, n);
+        break;
+    case 4:
+        bits_32(fn, a.at, a.step, b.at, b.step, y, n);
+        break;
+    default:
+        bits_64(fn, a.at, a.step, b.at, b.step, y, n);
+        break;
+    }
+}
+
 #define SELECT(name, type)                                                                                             \
     static void name(const uint8_t *m, size_t sm, const type *a, size_t sa, const type *b, size_t sb, type *y,         \
                      size_t n)                                                                                         \

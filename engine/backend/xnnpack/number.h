@@ -29,6 +29,8 @@ void number_compare(enum pen_dtype dtype, enum compare_fn fn, const void *a, siz
                     size_t b_step, uint8_t *y, size_t n);
 void number_logic(enum logic_fn fn, const uint8_t *a, size_t a_step, const uint8_t *b, size_t b_step, uint8_t *y,
                   size_t n);
+/* The same on each bit of integers of `bytes` (1, 2, 4 or 8) bytes. */
+void number_bits(size_t bytes, enum logic_fn fn, struct number_run a, struct number_run b, void *y, size_t n);
 /* y = mask ? a : b, elements of 1, 2, 4 or 8 bytes. */
 void number_select(size_t bytes, struct number_run mask, struct number_run a, struct number_run b, void *y, size_t n);
 bool number_casts(enum pen_dtype from, enum pen_dtype to);

@@ -106,6 +106,26 @@ static uint32_t slice_computed(struct build *b, uint32_t x, const struct placed 
     return build_op(b, OP_Slice, in, 5);
 }
 
+/* x[i], x[i, k, ...] with computed places: what they pick has a shape that does not depend on them. */
+static uint32_t picked(struct build *b, uint32_t x, const struct placed *p, uint32_t begin)
+{
+    uint32_t places = build_cast(b, begin, PEN_DTYPE_I64), y = x;
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint32_t in[] = {y, build_reshape(b, build_slice(b, places, 0, p->item[i], p->item[i] + 1, 1), NULL, 0)};
+        y = build_axis_op(b, OP_Gather, in, 2, 0);
+    }
+    return y;
+}
+
+/* Every entry picks one place of the axes from the first on. */
+static bool picks_all(const struct placed *p, const struct tf_masks *m, uint32_t n)
+{
+    bool all = p->count == n && p->squeezes == n;
+    for (uint32_t i = 0; all && i < n; i++)
+        all = p->axis[i] == (int64_t)i;
+    return all && m->new_axis == 0 && n > 0;
+}
+
 uint32_t tf_strided_slice(struct build *b, uint32_t x, uint32_t begin, uint32_t end, uint32_t strides,
                           const struct tf_masks *masks)
 {
@@ -125,6 +145,8 @@ uint32_t tf_strided_slice(struct build *b, uint32_t x, uint32_t begin, uint32_t 
     bool known = build_ints_of(b, begin, from, PEN_MAX_RANK, &n_from) && build_ints_of(b, end, to, PEN_MAX_RANK, &n_to);
     if (known && (n_from != n || n_to != n))
         build_stop(b, PEN_ERR_INVALID, "begin, end and strides of a slice differ in length");
+    if (!known && picks_all(&p, masks, n))
+        return picked(b, x, &p, begin);
     if (p.count > 0)
         y = known ? slice_constant(b, x, &p, masks, from, to, step) : slice_computed(b, x, &p, masks, begin, end, step);
     if (p.squeezes > 0)

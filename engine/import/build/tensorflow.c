@@ -228,8 +228,42 @@ uint32_t tf_shape(struct build *b, uint32_t x, enum pen_dtype dtype)
     return dtype == PEN_DTYPE_I64 ? shape : build_cast(b, shape, dtype);
 }
 
+/* The numbers of a list that was put together from parts; 1 for those that are not known. False when even their count is not known, or nothing is. */
+static bool known_parts(struct build *b, uint32_t list, int64_t *dims, uint32_t *ret_count)
+{
+    const struct value *v = build_value(b, list);
+    const struct node *n = v && v->producer != NODE_NONE ? &b->g->nodes[v->producer] : NULL;
+    bool any = false;
+    for (; n && n->op == OP_Cast && (v = build_value(b, n->in[0])) != NULL;)
+        n = v->producer != NODE_NONE ? &b->g->nodes[v->producer] : NULL;
+    *ret_count = 0;
+    for (uint32_t i = 0; n && n->op == OP_Concat && i < n->in_count; i++) {
+        uint32_t room = PEN_MAX_RANK - *ret_count, count = 0;
+        if (build_ints_of(b, n->in[i], dims + *ret_count, room, &count)) {
+            any = any || count > 0;
+        } else if (build_dim(b, n->in[i], 0) == 1 && room > 0) {
+            dims[*ret_count] = 1;
+            count = 1;
+        } else {
+            return false;
+        }
+        *ret_count += count;
+    }
+    return any;
+}
+
+#define FILL_KNOWN_MAX 65536 /* elements of a constant that says what is known of a shape */
+
 uint32_t tf_fill(struct build *b, uint32_t dims, uint32_t value)
 {
+    int64_t known[PEN_MAX_RANK], count = 1;
+    uint32_t rank;
+    if (known_parts(b, dims, known, &rank)) {
+        for (uint32_t i = 0; i < rank && count <= FILL_KNOWN_MAX; i++)
+            count = known[i] < 1 || known[i] > FILL_KNOWN_MAX ? FILL_KNOWN_MAX + 1 : count * known[i];
+        if (count <= FILL_KNOWN_MAX)
+            value = build_2(b, OP_Expand, value, build_i64(b, known, rank));
+    }
     return build_2(b, OP_Expand, value, build_cast(b, dims, PEN_DTYPE_I64));
 }
 

@@ -103,6 +103,10 @@ uint32_t tf_fuse(struct build *b, uint32_t y, enum tf_activation act, float alph
 uint32_t tf_conv(struct build *b, uint32_t x, uint32_t weights, uint32_t bias, const struct tf_window *w,
                  enum weight_layout layout, int64_t groups)
 {
+    if (w->count == 3 && layout == WEIGHT_HWIO) { /* backends take weights of three spatial dims in one layout */
+        weights = build_transpose(b, weights, (int64_t[]){4, 3, 0, 1, 2}, 5);
+        layout = WEIGHT_OIHW;
+    }
     uint32_t y = build_3(b, OP_Conv, x, weights, bias);
     tf_window_attrs(b, w, false);
     build_int(b, ATTR_weight_layout, layout);

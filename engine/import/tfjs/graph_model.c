@@ -13,6 +13,36 @@ static const cJSON *signature_of(const cJSON *root)
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------------ */
 
+/* What the model's initialiser gives, and its nodes. */
+struct start {
+    const cJSON *made;
+    struct scope *scope;
+};
+
+static bool same_resource(const cJSON *a, const cJSON *b)
+{
+    int64_t x, y;
+    return tfjs_json_integer(tfjs_json_get(a, "resourceId"), &x) &&
+           tfjs_json_integer(tfjs_json_get(b, "resourceId"), &y) && x == y;
+}
+
+/* An input that the initialiser makes, such as a table: no input then. */
+static bool resource_make(struct scope *s, struct gnode *n, const cJSON *info, const struct start *start)
+{
+    struct call c = {.s = s, .b = s->b, .n = n};
+    const cJSON *made;
+    cJSON_ArrayForEach(made, start->made)
+    {
+        const char *name = tfjs_json_text(made, "name");
+        if (!name || !same_resource(made, info))
+            continue;
+        js_give(&c, 0, js_scope_value(start->scope, name));
+        n->state = NODE_DONE;
+        return true;
+    }
+    return false;
+}
+
 static void input_make(struct scope *s, struct gnode *n, const cJSON *info)
 {
     struct call c = {.s = s, .b = s->b, .n = n, .attrs = tfjs_json_get(n->json, "attr")};
@@ -34,7 +64,7 @@ static bool is_placeholder(const struct gnode *n)
 }
 
 /* The signature's order, then placeholders that it does not name. */
-static void inputs_make(struct scope *s, const cJSON *signature)
+static void inputs_make(struct scope *s, const cJSON *signature, const struct start *start)
 {
     const cJSON *info;
     cJSON_ArrayForEach(info, tfjs_json_get(signature, "inputs"))
@@ -45,7 +75,8 @@ static void inputs_make(struct scope *s, const cJSON *signature)
         if (!name || !js_reference(name, &length, &output, &bytes, &index))
             continue;
         struct gnode *n = js_scope_node(s, name, length);
-        if (n && (is_placeholder(n) || strcmp(n->op, "PlaceholderWithDefault") == 0))
+        if (n && (is_placeholder(n) || strcmp(n->op, "PlaceholderWithDefault") == 0) &&
+            !resource_make(s, n, info, start))
             input_make(s, n, info);
     }
     for (uint32_t i = 0; i < s->count && s->b->status == PEN_OK; i++) {
@@ -122,11 +153,13 @@ enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *roo
 {
     const cJSON *topology = tfjs_json_get(root, "modelTopology"), *signature = signature_of(root), *info;
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
-    struct scope s = {.r = r, .b = &b};
+    struct scope s = {.r = r, .b = &b}, first = {.r = r, .b = &b};
+    struct start start = {tfjs_json_get(tfjs_json_get(root, "initializerSignature"), "outputs"), &first};
     bool any = false;
     r->functions = tfjs_json_list(tfjs_json_get(topology, "library"), "function");
-    if (js_scope_init(&s, tfjs_json_list(topology, "node"))) {
-        inputs_make(&s, signature);
+    if (js_scope_init(&first, tfjs_json_list(tfjs_json_get(root, "modelInitializer"), "node")) &&
+        js_scope_init(&s, tfjs_json_list(topology, "node"))) {
+        inputs_make(&s, signature, &start);
         cJSON_ArrayForEach(info, tfjs_json_get(signature, "outputs"))
         {
             const char *name = tfjs_json_text(info, "name");
@@ -138,6 +171,7 @@ enum pen_status js_graph_model(struct tfjs *r, struct graph *g, const cJSON *roo
             leaves_make(&s);
     }
     js_scope_fini(&s);
+    js_scope_fini(&first);
     build_fini(&b);
     return b.status;
 }

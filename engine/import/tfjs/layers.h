@@ -27,7 +27,10 @@ struct klayer {
     uint32_t depth;
     const struct klayer *outer; /* the model or wrapper that it lies in; NULL at the top */
     const char *wrapper;        /* whose name may stand for the layer's in its weights' names; NULL = none */
+    const cJSON *kwargs;        /* of this call; NULL: none */
     const char *part;           /* of the layer, such as one of its cells; NULL = all */
+    char place[100]; /* Keras 3: where its weights lie in what it lies in ("layers/dense_1"); "" = nowhere of its own */
+    char part_place[100]; /* the same of its part */
 };
 
 /* One call of a layer: inputs to outputs. */
@@ -51,8 +54,8 @@ struct layer_row {
     {                                                                                                                  \
 #kind, KEPT_IMPORT(tfjs, kind, call), op                                                                       \
     }
-extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[],
-    layers_scan[];                                    /* end without a kind */
+extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layers_recurrent[], layers_scan[],
+    layers_attend[];                                  /* end without a kind */
 const struct layer_row *layer_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
 /* layers_model.c */
@@ -62,6 +65,9 @@ bool layer_is_model(const char *kind);
 struct klayer layer_of(struct klayer *outer, const cJSON *json); /* from {class_name, config} */
 
 /* layers_weight.c */
+bool layer_weights_placed(const struct weights *w); /* named by place and number, as Keras 3 does it */
+/* "dense_2" of the third Dense of a list: *count is how many of that kind came before. */
+void layer_place(const char *front, const char *kind, uint32_t count, char *place, size_t room);
 uint32_t layer_weight(struct kcall *c, const char *suffix); /* VALUE_NONE when there is none */
 uint32_t layer_weight_needed(struct kcall *c, const char *suffix);
 uint32_t layer_filled(struct kcall *c, int64_t count, float item);               /* a constant list */

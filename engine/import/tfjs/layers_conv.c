@@ -75,7 +75,7 @@ static uint32_t depthwise_of(struct kcall *c, const char *name, struct tf_window
 
 static void depthwise(struct kcall *c)
 {
-    struct tf_window w = window_read(c, 2);
+    struct tf_window w = window_read(c, (uint32_t)c->op);
     give_active(c, depthwise_of(c, "depthwise_kernel", &w, bias_of(c)));
 }
 
@@ -90,7 +90,7 @@ static void separable(struct kcall *c)
 /* Weights [k..., out, in]. The output has in * stride positions, or what the kernel adds when nothing is cut. */
 static void conv_transpose(struct kcall *c)
 {
-    static const int64_t perm_2d[] = {3, 2, 0, 1}, perm_3d[] = {4, 3, 0, 1, 2};
+    static const int64_t perms[][5] = {{2, 1, 0}, {3, 2, 0, 1}, {4, 3, 0, 1, 2}};
     uint32_t count = (uint32_t)c->op, kernel = layer_weight_needed(c, "kernel");
     struct tf_window w = window_read(c, count);
     const struct shape *shape = weight_shape(c, kernel, (int32_t)count + 2);
@@ -99,7 +99,7 @@ static void conv_transpose(struct kcall *c)
         return;
     for (uint32_t i = 0; i < count; i++)
         more[i] = w.stride[i] > shape->dim[i] ? w.stride[i] - shape->dim[i] : 0;
-    uint32_t turned = build_transpose(c->b, kernel, count == 2 ? perm_2d : perm_3d, count + 2);
+    uint32_t turned = build_transpose(c->b, kernel, perms[count - 1], count + 2);
     uint32_t y = tf_conv_transpose(c->b, c->in[0].value, turned, bias_of(c), &w, NULL);
     if (more[0] || more[1] || more[2])
         build_ints(c->b, ATTR_output_padding, more, count);
@@ -251,8 +251,10 @@ const struct layer_row layers_conv[] = {
     LAYER_ROW(Conv1D, conv, 1),
     LAYER_ROW(Conv2D, conv, 2),
     LAYER_ROW(Conv3D, conv, 3),
+    LAYER_ROW(Conv1DTranspose, conv_transpose, 1),
     LAYER_ROW(Conv2DTranspose, conv_transpose, 2),
     LAYER_ROW(Conv3DTranspose, conv_transpose, 3),
+    LAYER_ROW(DepthwiseConv1D, depthwise, 1),
     LAYER_ROW(DepthwiseConv2D, depthwise, 2),
     LAYER_ROW(SeparableConv1D, separable, 1),
     LAYER_ROW(SeparableConv2D, separable, 2),

@@ -70,7 +70,8 @@ uint32_t layer_activate(struct kcall *c, uint32_t x, const char *name)
         return build_axis_op(b, layer_named(name, "softmax") ? OP_Softmax : OP_LogSoftmax, &x, 1, -1);
     if (layer_named(name, "hardsigmoid")) {
         y = build_1(b, OP_HardSigmoid, x);
-        build_float(b, ATTR_alpha, 0.2f);
+        build_float(b, ATTR_alpha,
+                    c->l->r->placed ? 1.0f / 6.0f : 0.2f); /* Keras 3 changed it; TF.js has the old one */
         build_float(b, ATTR_beta, 0.5f);
         return y;
     }
@@ -371,6 +372,7 @@ const struct layer_row layers_core[] = {
     LAYER_ROW(Dense, dense, 0),
     LAYER_ROW(Activation, activation, 0),
     LAYER_ROW(Dropout, same, 0),
+    LAYER_ROW(Identity, same, 0),
     LAYER_ROW(SpatialDropout1D, same, 0),
     LAYER_ROW(SpatialDropout2D, same, 0),
     LAYER_ROW(SpatialDropout3D, same, 0),

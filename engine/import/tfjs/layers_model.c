@@ -21,6 +21,7 @@ struct member {
         bool done;
     } * calls;
     uint32_t call_count;
+    uint32_t alike; /* layers of its kind before it */
     uint32_t first; /* index of its first call: a model counts its own making as call 0 */
 };
 
@@ -60,8 +61,8 @@ static const cJSON *layer_list(const cJSON *config)
 
 const struct layer_row *layer_row_at(uint32_t index)
 {
-    static const struct layer_row *const tables[] = {layers_core, layers_conv, layers_norm, layers_recurrent,
-                                                     layers_scan};
+    static const struct layer_row *const tables[] = {layers_core,      layers_conv, layers_norm,
+                                                     layers_recurrent, layers_scan, layers_attend};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct layer_row *row = tables[i]; row->kind; row++) {
             if (index-- == 0)
@@ -81,6 +82,23 @@ static const struct layer_row *row_find(const char *kind)
     return NULL;
 }
 
+/*
+ * Keras 3 writes how it makes masks as layers, and feeds them to layers under the name "mask". Masks travel with the tensors here; what a mask is made of has no value,
+ * and nothing else may read it.
+ */
+static bool is_mask_step(struct kcall *c)
+{
+    static const char *const kinds[] = {"NotEqual", "Any", "LogicalAnd", "LogicalOr"};
+    bool step = false, of_mask = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        step = step || strcmp(c->l->kind, kinds[i]) == 0;
+    for (uint32_t i = 0; i < c->in_count; i++)
+        of_mask = of_mask || c->in[i].value == VALUE_NONE;
+    if (of_mask && !step && c->b->missing->count == 0)
+        build_miss(c->b, "a mask that is computed with");
+    return (step && c->l->r->placed) || of_mask;
+}
+
 void layer_call(struct kcall *c)
 {
     const struct layer_row *row = row_find(c->l->kind);
@@ -93,6 +111,8 @@ void layer_call(struct kcall *c)
         build_stop(c->b, PEN_ERR_TOO_LARGE, "models are nested too deep or used too often");
     else if (layer_is_model(c->l->kind))
         layer_model(c);
+    else if (is_mask_step(c))
+        c->out[c->out_count++] = (struct ktensor){VALUE_NONE, 0, VALUE_NONE};
     else if (row && row->call && c->in_count == 0)
         build_stop(c->b, PEN_ERR_CORRUPT, "it is called on nothing");
     else if (row && row->call) {
@@ -145,6 +165,15 @@ static uint32_t first_call(const struct model *m, const cJSON *layers, const str
     return call_zero_named(tfjs_json_get(m->l->config, "output_layers"), name) ? 0 : 1;
 }
 
+/* How many layers of that kind the model has had. */
+static uint32_t alike_before(const struct model *m, const char *kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; m->l->r->placed && i < m->count; i++)
+        count += strcmp(layer_of(m->l, m->members[i].json).kind, kind) == 0;
+    return count;
+}
+
 static bool model_init(struct model *m, const cJSON *layers)
 {
     int count = cJSON_IsArray(layers) ? cJSON_GetArraySize(layers) : 0;
@@ -169,6 +198,7 @@ static bool model_init(struct model *m, const cJSON *layers)
         k->call_count = cJSON_GetArraySize(nodes) > 0 ? (uint32_t)cJSON_GetArraySize(nodes) : 1;
         k->calls = k->call_count <= LAYERS_MAX ? calloc(k->call_count, sizeof *k->calls) : NULL;
         k->first = first_call(m, layers, &l, k->name);
+        k->alike = alike_before(m, l.kind);
         m->count++;
         if (!k->calls) {
             build_stop(b, PEN_ERR_NO_MEMORY, "no memory for %u calls", k->call_count);
@@ -208,12 +238,23 @@ static struct kcall *kcall_new(struct klayer *l)
     return c;
 }
 
+/* What a call is given by name: Keras 3 has it beside the others, Keras 2 behind the first tensor. */
+static const cJSON *kwargs_of(const cJSON *node)
+{
+    const cJSON *first = cJSON_IsArray(node) ? node->child : NULL;
+    if (cJSON_IsObject(node))
+        return tfjs_json_get(node, "kwargs");
+    return cJSON_IsArray(first) ? cJSON_GetArrayItem(first, 3) : cJSON_GetArrayItem(node, 3);
+}
+
 static void member_call(struct model *m, struct member *k, uint32_t call, const struct ktensor *in, uint32_t count)
 {
     struct klayer l = layer_of(m->l, k->json);
     struct kcall *c = kcall_new(&l);
     if (!c)
         return;
+    layer_place("layers/", l.kind, k->alike, l.place, sizeof l.place);
+    l.kwargs = kwargs_of(cJSON_GetArrayItem(tfjs_json_get(k->json, "inbound_nodes"), (int)call));
     c->in = in;
     c->in_count = count;
     layer_call(c);
@@ -253,6 +294,18 @@ struct gather {
     int state; /* as tensor_find */
 };
 
+static void gather_in(struct gather *g, const cJSON *node);
+
+/* Tensors that are given by name, in the order in which layers take them. */
+static void gather_named(struct gather *g, const cJSON *kwargs)
+{
+    static const char *const names[] = {"value", "key", "initial_state"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (tfjs_json_get(kwargs, names[i]))
+            gather_in(g, tfjs_json_get(kwargs, names[i]));
+    }
+}
+
 /* Tensors of one call: [[name, call, tensor, {}], ...], a bare [name, call, tensor], or Keras 3's {args: [{config: {keras_history}}]}. */
 static void gather_in(struct gather *g, const cJSON *node)
 {
@@ -264,15 +317,19 @@ static void gather_in(struct gather *g, const cJSON *node)
     if (history) {
         g->state = g->count < LAYER_TENSORS_MAX ? tensor_find(g->m, history, &g->in[g->count]) : -1;
         g->count++;
+        gather_named(g, cJSON_GetArrayItem(history == node ? node : NULL, 3));
         return;
     }
-    if (cJSON_IsObject(node))
-        node = tfjs_json_get(node, "args");
+    if (tfjs_json_get(node, "args")) {
+        gather_in(g, tfjs_json_get(node, "args")); /* as deep as the JSON, whose depth is capped */
+        gather_named(g, tfjs_json_get(node, "kwargs"));
+        return;
+    }
     if (!cJSON_IsArray(node))
         return;
     cJSON_ArrayForEach(part, node)
     {
-        gather_in(g, part); /* as deep as the JSON, whose depth is capped */
+        gather_in(g, part);
     }
 }
 
@@ -468,6 +525,7 @@ enum pen_status js_layers_model(struct tfjs *r, struct graph *g, const cJSON *ro
     const cJSON *topology = tfjs_json_get(root, "modelTopology"), *json = tfjs_json_get(topology, "model_config");
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     struct klayer outer = {.r = r, .b = &b}, l = layer_of(&outer, json ? json : topology);
+    r->placed = layer_weights_placed(&r->weights);
     if (!layer_is_model(l.kind))
         return pen_error_set(r->reterr, PEN_ERR_CORRUPT, "the model's topology is a '%.80s', not a model", l.kind);
     struct kcall *c = kcall_new(&l);

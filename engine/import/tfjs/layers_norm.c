@@ -94,10 +94,9 @@ static uint32_t spread(struct kcall *c, uint32_t weight, const int64_t *axes, in
     return build_reshape(c->b, weight, dims, (uint32_t)c->in[0].rank);
 }
 
-static uint32_t moments_normalised(struct kcall *c, const int64_t *axes, int count, float epsilon)
+static uint32_t normalised(struct build *b, uint32_t x, const int64_t *axes, int count, float epsilon)
 {
-    struct build *b = c->b;
-    uint32_t list = build_i64(b, axes, (uint32_t)count), x = c->in[0].value;
+    uint32_t list = build_i64(b, axes, (uint32_t)count);
     uint32_t off = build_2(b, OP_Sub, x, build_reduce(b, OP_ReduceMean, x, list, true));
     uint32_t variance = build_reduce(b, OP_ReduceMean, build_2(b, OP_Mul, off, off), list, true);
     return build_2(b, OP_Div, off, build_1(b, OP_Sqrt, build_2(b, OP_Add, variance, build_f32_scalar(b, epsilon))));
@@ -119,7 +118,7 @@ static void layer_normalization(struct kcall *c)
         build_int(b, ATTR_axis, -1);
         build_float(b, ATTR_epsilon, epsilon);
     } else {
-        y = moments_normalised(c, axes, count, epsilon);
+        y = normalised(b, c->in[0].value, axes, count, epsilon);
         if (gamma != VALUE_NONE)
             y = build_2(b, OP_Mul, y, spread(c, gamma, axes, count));
         if (beta != VALUE_NONE)
@@ -128,7 +127,52 @@ static void layer_normalization(struct kcall *c)
     layer_give(c, y, c->in[0].rank);
 }
 
+/* Groups of neighbouring channels (the last axis) are normalised over all other axes but the batch. */
+static void group_normalization(struct kcall *c)
+{
+    struct build *b = c->b;
+    int64_t axes[PEN_MAX_RANK], groups = tfjs_json_int(c->l->config, "groups", 32), within[PEN_MAX_RANK];
+    float epsilon = (float)tfjs_json_number(c->l->config, "epsilon", 0.001);
+    int32_t rank = c->in[0].rank, count = 0;
+    uint32_t x = c->in[0].value, gamma = layer_weight(c, "gamma"), beta = layer_weight(c, "beta");
+    if (layer_axes(c, "axis", -1, axes) != 1 || axes[0] != rank - 1 || rank < 2 || rank >= PEN_MAX_RANK ||
+        groups == 0) {
+        build_miss(b, "GroupNormalization along another axis than the last");
+        return;
+    }
+    uint32_t shape = build_1(b, OP_Shape, x), front = build_slice(b, shape, 0, 0, -1, 1);
+    if (groups < 0)
+        groups = build_dim(b, x, rank - 1);
+    uint32_t parts[] = {front, build_i64(b, (int64_t[]){groups, -1}, 2)};
+    x = build_2(b, OP_Reshape, x, build_axis_op(b, OP_Concat, parts, 2, 0));
+    for (int32_t i = 1; i <= rank; i++) {
+        if (i != rank - 1)
+            within[count++] = i;
+    }
+    uint32_t y = build_2(b, OP_Reshape, normalised(b, x, within, count, epsilon), shape);
+    if (gamma != VALUE_NONE)
+        y = build_2(b, OP_Mul, y, gamma);
+    layer_give(c, beta == VALUE_NONE ? y : build_2(b, OP_Add, y, beta), rank);
+}
+
+static void unit_normalization(struct kcall *c)
+{
+    struct build *b = c->b;
+    int64_t axes[PEN_MAX_RANK];
+    int count = layer_axes(c, "axis", -1, axes);
+    uint32_t x = c->in[0].value;
+    if (count < 1) {
+        build_stop(b, PEN_ERR_CORRUPT, "its axes make no sense");
+        return;
+    }
+    uint32_t sum = build_reduce(b, OP_ReduceSumSquare, x, build_i64(b, axes, (uint32_t)count), true);
+    uint32_t least = build_2(b, OP_Max, sum, build_f32_scalar(b, 1e-12f));
+    layer_give(c, build_2(b, OP_Div, x, build_1(b, OP_Sqrt, least)), c->in[0].rank);
+}
+
 const struct layer_row layers_norm[] = {
+    LAYER_ROW(GroupNormalization, group_normalization, 0),
+    LAYER_ROW(UnitNormalization, unit_normalization, 0),
     LAYER_ROW(BatchNormalization, batch_normalization, 0),
     LAYER_ROW(LayerNormalization, layer_normalization, 0),
     {NULL, NULL, 0},

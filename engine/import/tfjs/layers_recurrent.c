@@ -249,19 +249,34 @@ static cJSON *cell_config(struct kcall *c, const cJSON *cell, bool last)
 }
 
 /* One of the cells that a step goes through: the whole sequence goes through it before the next one. */
-static void one_cell(struct kcall *c, const cJSON *cell, const char *part, bool last)
+static void one_cell(struct kcall *c, const cJSON *cell, const char *part, uint32_t alike, bool last)
 {
     struct klayer as_cell = *c->l, *outer = c->l, inner = layer_of(c->l, cell);
     cJSON *config = cell_config(c, cell, last);
     as_cell.config = config;
     as_cell.part = part;
     as_cell.wrapper = inner.name;
+    if (part)
+        layer_place("/cell/cells/", inner.kind, alike, as_cell.part_place, sizeof as_cell.part_place);
+    as_cell.kind = "RNN"; /* how its weights are numbered */
     c->l = &as_cell;
     c->out_count = 0;
     if (config)
         recurrent_as(c, inner.kind);
     c->l = outer;
     cJSON_Delete(config);
+}
+
+/* Cells of its kind that stand before it in the list. */
+static uint32_t cells_before(const cJSON *item)
+{
+    const char *kind = tfjs_json_text(item, "class_name"), *other;
+    uint32_t count = 0;
+    for (const cJSON *before = item; kind && before->prev && before->prev->next; before = before->prev) {
+        other = tfjs_json_text(before->prev, "class_name");
+        count += other && strcmp(other, kind) == 0;
+    }
+    return count;
 }
 
 static void rnn(struct kcall *c)
@@ -273,7 +288,7 @@ static void rnn(struct kcall *c)
     char part[32];
     int index = 0;
     if (!kind || strcmp(kind, "StackedRNNCells") != 0) {
-        one_cell(c, cell, NULL, true);
+        one_cell(c, cell, NULL, 0, true);
         return;
     }
     if (tfjs_json_bool(c->l->config, "return_state", false) || c->in_count > 1 ||
@@ -284,7 +299,7 @@ static void rnn(struct kcall *c)
     cJSON_ArrayForEach(item, tfjs_json_get(tfjs_json_get(cell, "config"), "cells"))
     {
         snprintf(part, sizeof part, "RNNCell_%d", index++);
-        one_cell(c, item, part, item->next == NULL);
+        one_cell(c, item, part, cells_before(item), item->next == NULL);
         if (c->out_count == 0 || c->b->status != PEN_OK)
             break;
         between = c->out[0];
@@ -316,6 +331,7 @@ static void one_way(struct kcall *c, const cJSON *layer, bool backward, uint32_t
     uint32_t out[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
     snprintf(name, sizeof name, "%s_%.200s", backward ? "backward" : "forward", inner.name);
     inner.name = name;
+    snprintf(inner.place, sizeof inner.place, backward ? "backward_layer" : "forward_layer");
     c->l = &inner;
     *ret_sequences = tfjs_json_bool(inner.config, "return_sequences", false);
     if (strncmp(inner.kind, "RNN", 3) == 0 || !cell_of(c, inner.kind, &k) ||
@@ -358,6 +374,7 @@ static void time_distributed(struct kcall *c)
     struct ktensor x = {build_2(b, OP_Reshape, in[0].value, build_axis_op(b, OP_Concat, flat, 2, 0)), in[0].rank - 1,
                         VALUE_NONE};
     inner.wrapper = outer->name;
+    snprintf(inner.place, sizeof inner.place, "layer");
     c->l = &inner;
     c->in = &x;
     c->in_count = 1;

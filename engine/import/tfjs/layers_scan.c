@@ -64,8 +64,12 @@ static uint32_t conv_zero(struct kcall *c, const struct conv_lstm *k, uint32_t s
 {
     uint32_t first[] = {steps, build_i64_scalar(c->b, 0)},
              all = gates_of(c, k, build_axis_op(c->b, OP_Gather, first, 2, 0));
-    uint32_t shape = build_1(c->b, OP_Shape, build_slice(c->b, all, 3, 0, k->filters, 1));
-    return build_2(c->b, OP_Expand, build_f32_scalar(c->b, 0.0f), shape);
+    uint32_t shape = build_1(c->b, OP_Shape, build_slice(c->b, all, 3, 0, k->filters, 1)),
+             zero = build_f32_scalar(c->b, 0.0f);
+    int64_t one[] = {1, build_dim(c->b, all, 1), build_dim(c->b, all, 2), k->filters};
+    if (one[1] > 0 && one[2] > 0 && one[1] < 65536 && one[2] < 65536 && one[1] * one[2] * one[3] < 65536)
+        zero = build_2(c->b, OP_Expand, zero, build_i64(c->b, one, 4)); /* tells what is known of the state's shape */
+    return build_2(c->b, OP_Expand, zero, shape);
 }
 
 static void conv_lstm(struct kcall *c)

@@ -48,6 +48,14 @@ static uint32_t output_index(const char *op, const char *output, size_t bytes, u
         {"UniqueV2", "idx", 1},
         {"TensorListPopBack", "tensor", 1},
         {"MaxPoolWithArgmax", "argmax", 1},
+        {"StringSplit", "values", 1},
+        {"StringSplit", "shape", 2},
+        {"StringNGrams", "ngrams_splits", 1},
+        {"SparseFillEmptyRows", "output_values", 1},
+        {"SparseFillEmptyRows", "empty_row_indicator", 2},
+        {"SparseFillEmptyRows", "reverse_index_map", 3},
+        {"SparseReshape", "output_shape", 1},
+        {"ListDiff", "idx", 1},
         {"FusedBatchNormV3", "batch_mean", 1},
         {"FusedBatchNormV3", "batch_variance", 2},
     };
@@ -94,15 +102,39 @@ bool js_scope_init(struct scope *s, const cJSON *nodes)
 
 void js_scope_fini(struct scope *s)
 {
+    for (uint32_t i = 0; i < s->r->table_count; i++) {
+        if (s->r->tables[i].scope == s)
+            s->r->tables[i].scope = NULL; /* what fills it cannot be found any more */
+    }
     names_fini(&s->names);
     free(s->nodes);
+}
+
+static bool node_find(const struct scope *s, const char *name, size_t bytes, uint32_t *ret)
+{
+    return names_get(&s->names, (struct bytes){(const uint8_t *)name, bytes}, ret);
+}
+
+/* The converter puts a function's name before those of its constants, but not in every place that names them. */
+static bool node_find_loosely(const struct scope *s, const char *name, size_t bytes, uint32_t *ret)
+{
+    char full[512];
+    size_t front = s->function ? strlen(s->function) : 0;
+    if (front == 0)
+        return false;
+    if (bytes > front + 1 && memcmp(name, s->function, front) == 0 && name[front] == '/')
+        return node_find(s, name + front + 1, bytes - front - 1, ret);
+    if (front + 1 + bytes >= sizeof full)
+        return false;
+    int n = snprintf(full, sizeof full, "%s/%.*s", s->function, (int)bytes, name);
+    return node_find(s, full, (size_t)n, ret);
 }
 
 struct gnode *js_scope_node(const struct scope *s, const char *name, size_t bytes)
 {
     uint32_t at;
-    return names_get(&s->names, (struct bytes){(const uint8_t *)name, bytes}, &at) && at < s->count ? &s->nodes[at]
-                                                                                                    : NULL;
+    bool found = node_find(s, name, bytes, &at) || node_find_loosely(s, name, bytes, &at);
+    return found && at < s->count ? &s->nodes[at] : NULL;
 }
 
 static bool argument(const struct scope *s, const char *name, size_t bytes, uint32_t *ret_value)
@@ -220,9 +252,9 @@ uint32_t js_scope_value(struct scope *s, const char *reference)
 
 const struct tfjs_row *js_row_at(uint32_t index)
 {
-    static const struct tfjs_row *const tables[] = {js_rows_math,    js_rows_conv, js_rows_shape, js_rows_control,
-                                                    js_rows_list,    js_rows_flow, js_rows_array, js_rows_sparse,
-                                                    js_rows_complex, js_rows_image};
+    static const struct tfjs_row *const tables[] = {
+        js_rows_math,   js_rows_conv,    js_rows_shape, js_rows_control, js_rows_list, js_rows_flow, js_rows_array,
+        js_rows_sparse, js_rows_complex, js_rows_image, js_rows_random,  js_rows_text, js_rows_table};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct tfjs_row *row = tables[i]; row->name; row++) {
             if (index-- == 0)

@@ -1,4 +1,4 @@
-/* TensorArray: its state flows with the flow value, which is the sequence here; the handle says nothing. A place that was not written holds a zero. */
+/* TensorArray: its state flows with the flow value, which is the list here; the handle says nothing. A place that was not written holds a zero. */
 #include "import/build/tensorflow.h"
 #include "import/tfjs/list.h"
 
@@ -11,7 +11,9 @@ static uint32_t flow_in(struct call *c)
 static void array(struct call *c)
 {
     js_give(c, 0, build_scalar(c->b, PEN_DTYPE_I32, 0));
-    js_give(c, 1, js_list_zeros(c, js_list_place(c, 0), js_attr_dtype(c, "dtype", PEN_DTYPE_F32)));
+    struct shape item = js_shape(tfjs_json_get(js_attr_get(c, "element_shape"), "shape"));
+    uint32_t dims = item.rank > 0 ? build_i64(c->b, item.dim, (uint32_t)item.rank) : VALUE_NONE;
+    js_give(c, 1, tf_list_reserve(c->b, js_list_place(c, 0), dims, js_attr_dtype(c, "dtype", PEN_DTYPE_F32)));
 }
 
 /* handle, index, value, flow */
@@ -20,30 +22,30 @@ static void put(struct call *c)
     if (c->in_count < 4)
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks inputs");
     else
-        js_give(c, 0, js_list_set(c, flow_in(c), js_list_place(c, 1), js_in(c, 2)));
+        js_give(c, 0, tf_list_set(c->b, flow_in(c), js_list_place(c, 1), js_in(c, 2)));
 }
 
 static void get(struct call *c)
 {
-    js_give(c, 0, build_2(c->b, OP_SequenceAt, flow_in(c), js_list_place(c, 1)));
+    js_give(c, 0, tf_list_get(c->b, flow_in(c), js_list_place(c, 1)));
 }
 
 static void gather(struct call *c)
 {
-    uint32_t in[] = {js_list_stacked(c, flow_in(c), true), js_in(c, 1)};
+    uint32_t in[] = {tf_list_stack(c->b, flow_in(c)), js_in(c, 1)};
     js_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
 }
 
 /* handle, indices, rows, flow */
 static void scatter(struct call *c)
 {
-    uint32_t count = build_1(c->b, OP_SequenceLength, flow_in(c));
+    uint32_t count = build_cast(c->b, tf_list_length(c->b, flow_in(c)), PEN_DTYPE_I64);
     js_give(c, 0, js_list_scattered(c, js_in(c, 2), js_in(c, 1), count));
 }
 
 static void concat(struct call *c)
 {
-    js_give(c, 0, js_list_stacked(c, flow_in(c), false));
+    js_give(c, 0, tf_list_concat(c->b, flow_in(c)));
 }
 
 /* handle, value, lengths, flow */
@@ -54,7 +56,7 @@ static void split(struct call *c)
 
 static void size(struct call *c)
 {
-    js_give(c, 0, build_cast(c->b, build_1(c->b, OP_SequenceLength, flow_in(c)), PEN_DTYPE_I32));
+    js_give(c, 0, tf_list_length(c->b, flow_in(c)));
 }
 
 static void close_of(struct call *c)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "import/build/list.h"
 #include "import/tfjs/reader.h"
 
 #define EXPANSIONS_MAX 10000
@@ -52,6 +53,7 @@ static void inline_into(struct call *c, struct build *b, const cJSON *f, const u
                         uint32_t *out, uint32_t outs)
 {
     struct scope s = {.r = c->s->r, .b = b, .depth = c->s->depth + 1};
+    s.function = tfjs_json_text(tfjs_json_get(f, "signature"), "name");
     if (!f || b->status != PEN_OK)
         return;
     if (count != list_count(f, "inputArg") || outs != list_count(f, "outputArg"))
@@ -112,11 +114,12 @@ static uint32_t argument_make(struct call *c, struct build *inner, const cJSON *
         return VALUE_NONE;
     if (constant && v->data && v->dtype != PEN_DTYPE_STRING)
         return build_const(inner, v->dtype, &v->shape, v->data, v->bytes, false);
-    enum pen_dtype dtype = js_dtype(tfjs_json_get(arg, "type"));
+    bool list = type && strcmp(type, "DT_VARIANT") == 0;
+    enum pen_dtype dtype = list ? build_dtype(c->b, outer) : js_dtype(tfjs_json_get(arg, "type"));
     uint32_t id = build_input(inner, name ? name : "", name ? strlen(name) : 0,
                               dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &shape);
-    if (id != VALUE_NONE && type && strcmp(type, "DT_VARIANT") == 0)
-        inner->g->values[id].kind = VALUE_SEQUENCE;
+    if (id != VALUE_NONE && list)
+        inner->g->values[id].kind = v->kind;
     return id;
 }
 
@@ -184,6 +187,7 @@ static void if_of(struct call *c)
     build_many(c->b, OP_If, in, count, out, outs);
     build_graph(c->b, ATTR_then_branch, first);
     build_graph(c->b, ATTR_else_branch, second);
+    tf_list_kinds(c->b, out, outs, first, 0);
     give_all(c, out, outs);
 }
 
@@ -266,6 +270,7 @@ static void while_run(struct call *c, struct loop *l)
     build_many(b, OP_Loop, in, 2 + l->carried, out, l->carried);
     build_graph(b, ATTR_body, g);
     build_int(b, ATTR_carried, l->carried);
+    tf_list_kinds(b, out, l->carried, g, 1);
     at = 0;
     for (uint32_t i = 0; i < n; i++)
         js_give(c, i, l->fixed[i] ? c->in[i] : out[at++]);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "import/build/list.h"
 #include "import/tfjs/flow.h"
 
 /* ---- branches ---------------------------------------------------------------------------------------------------------- */
@@ -37,8 +38,7 @@ static void merge_branches(struct call *c, const struct region *r, int yes)
     build_many(c->b, OP_If, in, 1 + first.count + second.count, &out, 1);
     build_graph(c->b, ATTR_then_branch, a);
     build_graph(c->b, ATTR_else_branch, b);
-    if (c->b->status == PEN_OK)
-        c->b->g->values[out].kind = a->values[a->outputs[0]].kind;
+    tf_list_kinds(c->b, &out, 1, a, 0);
     js_give(c, 0, out);
 }
 

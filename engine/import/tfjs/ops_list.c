@@ -1,14 +1,6 @@
-/* TensorList: ONNX's sequences. A reserved list holds zeros until its places are set. */
+/* TensorList. A reserved list holds zeros until its places are set. */
 #include "import/build/tensorflow.h"
 #include "import/tfjs/list.h"
-
-static uint32_t sequence(struct call *c, enum op op, const uint32_t *in, uint32_t count)
-{
-    uint32_t y = build_op(c->b, op, in, count);
-    if (y != VALUE_NONE)
-        c->b->g->values[y].kind = VALUE_SEQUENCE;
-    return y;
-}
 
 uint32_t js_list_place(struct call *c, uint32_t index)
 {
@@ -20,39 +12,10 @@ static enum pen_dtype element(const struct call *c)
     return js_attr_dtype(c, "element_dtype", PEN_DTYPE_F32);
 }
 
-uint32_t js_list_apart(struct call *c, uint32_t x)
-{
-    uint32_t y = sequence(c, OP_SplitToSequence, &x, 1);
-    build_int(c->b, ATTR_axis, 0);
-    build_int(c->b, ATTR_keepdims, 0);
-    return y;
-}
-
 uint32_t js_list_split(struct call *c, uint32_t x, uint32_t lengths)
 {
-    uint32_t in[] = {x, build_cast(c->b, lengths, PEN_DTYPE_I64)}, y = sequence(c, OP_SplitToSequence, in, 2);
+    uint32_t in[] = {x, build_cast(c->b, lengths, PEN_DTYPE_I64)}, y = tf_sequence(c->b, OP_SplitToSequence, in, 2);
     build_int(c->b, ATTR_axis, 0);
-    return y;
-}
-
-uint32_t js_list_zeros(struct call *c, uint32_t count, enum pen_dtype dtype)
-{
-    uint32_t shape = build_reshape(c->b, count, (int64_t[]){1}, 1);
-    return js_list_apart(c, build_2(c->b, OP_Expand, build_scalar(c->b, dtype, 0), shape));
-}
-
-uint32_t js_list_set(struct call *c, uint32_t list, uint32_t at, uint32_t item)
-{
-    uint32_t gone[] = {list, at};
-    uint32_t in[] = {sequence(c, OP_SequenceErase, gone, 2), item, at};
-    return sequence(c, OP_SequenceInsert, in, 3);
-}
-
-uint32_t js_list_stacked(struct call *c, uint32_t list, bool new_axis)
-{
-    uint32_t y = build_axis_op(c->b, OP_ConcatFromSequence, &list, 1, 0);
-    if (new_axis)
-        build_int(c->b, ATTR_new_axis, 1);
     return y;
 }
 
@@ -64,41 +27,41 @@ uint32_t js_list_scattered(struct call *c, uint32_t x, uint32_t indices, uint32_
     uint32_t rows = build_1(b, OP_Size, indices), order = build_3(b, OP_Range, zero, rows, build_i64_scalar(b, 1));
     uint32_t none = build_2(b, OP_Expand, zero, build_reshape(b, count, (int64_t[]){1}, 1));
     uint32_t in[] = {x, build_3(b, OP_ScatterND, none, places, order)};
-    return js_list_apart(c, build_axis_op(b, OP_Gather, in, 2, 0));
+    return build_axis_op(b, OP_Gather, in, 2, 0);
 }
 
 static void from_tensor(struct call *c)
 {
-    js_give(c, 0, js_list_apart(c, js_in(c, 0)));
+    js_give(c, 0, js_in(c, 0));
 }
 
 /* element shape, number of elements */
 static void reserve(struct call *c)
 {
-    js_give(c, 0, js_list_zeros(c, js_list_place(c, 1), element(c)));
+    js_give(c, 0, tf_list_reserve(c->b, js_list_place(c, 1), js_in(c, 0), element(c)));
 }
 
 static void empty(struct call *c)
 {
-    uint32_t y = sequence(c, OP_SequenceEmpty, NULL, 0);
-    build_int(c->b, ATTR_dtype, element(c));
-    js_give(c, 0, y);
+    js_give(c, 0, tf_list_empty(c->b, js_in(c, 0), element(c)));
 }
 
 static void get_item(struct call *c)
 {
-    js_give(c, 0, build_2(c->b, OP_SequenceAt, js_in(c, 0), js_list_place(c, 1)));
+    js_give(c, 0, tf_list_get(c->b, js_in(c, 0), js_list_place(c, 1)));
 }
 
 static void set_item(struct call *c)
 {
-    js_give(c, 0, js_list_set(c, js_in(c, 0), js_list_place(c, 1), js_in(c, 2)));
+    bool grows = js_attr_bool(c, "resize_if_index_out_of_bounds", false);
+    uint32_t at = js_list_place(c, 1);
+    js_give(c, 0, (grows ? tf_list_set_growing : tf_list_set)(c->b, js_in(c, 0), at, js_in(c, 2)));
 }
 
 /* list, indices */
 static void gather(struct call *c)
 {
-    uint32_t in[] = {js_list_stacked(c, js_in(c, 0), true), js_in(c, 1)};
+    uint32_t in[] = {tf_list_stack(c->b, js_in(c, 0)), js_in(c, 1)};
     js_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
 }
 
@@ -123,7 +86,7 @@ static void split(struct call *c)
 static void resize(struct call *c)
 {
     struct build *b = c->b;
-    uint32_t rows = js_list_stacked(c, js_in(c, 0), true), one = build_i64(b, (int64_t[]){1}, 1);
+    uint32_t rows = tf_list_stack(c->b, js_in(c, 0)), one = build_i64(b, (int64_t[]){1}, 1);
     uint32_t count = build_2(b, OP_Reshape, js_list_place(c, 1), one), shape = build_1(b, OP_Shape, rows);
     uint32_t have = build_slice(b, shape, 0, 0, 1, 1), tail = build_slice(b, shape, 0, 1, INT64_MAX, 1);
     uint32_t lack = build_2(b, OP_Max, build_2(b, OP_Sub, count, have), build_i64(b, (int64_t[]){0}, 1));
@@ -132,36 +95,34 @@ static void resize(struct call *c)
     uint32_t parts[] = {rows, build_2(b, OP_Expand, zero, build_axis_op(b, OP_Concat, dims, 2, 0))};
     uint32_t all = build_axis_op(b, OP_Concat, parts, 2, 0), begin = build_i64(b, (int64_t[]){0}, 1);
     uint32_t in[] = {all, begin, count, begin};
-    js_give(c, 0, js_list_apart(c, build_op(b, OP_Slice, in, 4)));
+    js_give(c, 0, build_op(b, OP_Slice, in, 4));
 }
 
 static void push_back(struct call *c)
 {
-    uint32_t in[] = {js_in(c, 0), js_in(c, 1)};
-    js_give(c, 0, sequence(c, OP_SequenceInsert, in, 2));
+    js_give(c, 0, tf_list_push(c->b, js_in(c, 0), js_in(c, 1)));
 }
 
 static void pop_back(struct call *c)
 {
-    uint32_t last = build_i64_scalar(c->b, -1), in[] = {js_in(c, 0), last};
-    uint32_t item = build_2(c->b, OP_SequenceAt, js_in(c, 0), last);
-    js_give(c, 0, sequence(c, OP_SequenceErase, in, 2));
+    uint32_t item = VALUE_NONE, rest = tf_list_pop(c->b, js_in(c, 0), &item);
+    js_give(c, 0, rest);
     js_give(c, 1, item);
 }
 
 static void stack(struct call *c)
 {
-    js_give(c, 0, js_list_stacked(c, js_in(c, 0), true));
+    js_give(c, 0, tf_list_stack(c->b, js_in(c, 0)));
 }
 
 static void concat(struct call *c)
 {
-    js_give(c, 0, js_list_stacked(c, js_in(c, 0), false));
+    js_give(c, 0, tf_list_concat(c->b, js_in(c, 0)));
 }
 
 static void length(struct call *c)
 {
-    js_give(c, 0, build_cast(c->b, build_1(c->b, OP_SequenceLength, js_in(c, 0)), PEN_DTYPE_I32));
+    js_give(c, 0, tf_list_length(c->b, js_in(c, 0)));
 }
 
 const struct tfjs_row js_rows_list[] = {

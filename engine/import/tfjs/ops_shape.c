@@ -198,7 +198,7 @@ static void tile(struct call *c)
 
 static void fill(struct call *c)
 {
-    js_give(c, 0, build_2(c->b, OP_Expand, js_in(c, 1), js_i64(c, 0)));
+    js_give(c, 0, tf_fill(c->b, js_i64(c, 0), js_in(c, 1)));
 }
 
 static void broadcast_to(struct call *c)

@@ -1,4 +1,4 @@
-/* Counting, searching in sorted rows, sparse tensors and lookup tables. */
+/* Counting, searching in sorted rows, and sparse tensors. */
 #include <string.h>
 
 #include "graph/internal.h"
@@ -32,8 +32,10 @@ static void bincount(struct call *c)
     uint32_t hits = tf_one_hot(b, js_in(c, 0), js_in(c, 1), on, off, -1);
     bool binary = js_attr_bool(c, "binary_output", false);
     if (!empty_in(c, 2) && !binary)
-        hits = build_2(b, OP_Mul, hits, build_unsqueeze(b, js_in(c, 2), -1));
-    js_give(c, 0, build_reduce(b, binary ? OP_ReduceMax : OP_ReduceSum, hits, axis_list(c, -2), false));
+        hits = build_2(b, OP_Mul, hits, build_unsqueeze(b, build_cast(b, js_in(c, 2), PEN_DTYPE_F32), -1));
+    uint32_t y = build_reduce(b, binary ? OP_ReduceMax : OP_ReduceSum, hits, axis_list(c, -2), false);
+    enum pen_dtype dtype = build_dtype(b, js_in(c, 2));
+    js_give(c, 0, dtype == PEN_DTYPE_NONE || dtype == PEN_DTYPE_F32 ? y : build_cast(b, y, dtype));
 }
 
 /* Sorted rows [b, n], values [b, m]: how many of a row lie before each value. */
@@ -153,84 +155,6 @@ static void fill_empty_rows(struct call *c)
     js_give(c, 3, build_cast(b, old, PEN_DTYPE_I32));
 }
 
-/* ---- lookup tables ----------------------------------------------------------------------------------------------------------- */
-
-static void table(struct call *c)
-{
-    js_give(c, 0, build_scalar(c->b, PEN_DTYPE_I32, 0)); /* its name is what finds it */
-}
-
-/* The node that fills the table: keys and values are constants. */
-static const struct gnode *filler_of(const struct scope *s, const char *name, size_t bytes)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct gnode *n = &s->nodes[i];
-        bool fills = strncmp(n->op, "LookupTableImport", 17) == 0 || strncmp(n->op, "InitializeTable", 15) == 0;
-        const char *to = fills ? cJSON_GetStringValue(cJSON_GetArrayItem(tfjs_json_get(n->json, "input"), 0)) : NULL;
-        if (to && strcspn(to, ":") == bytes && strncmp(to, name, bytes) == 0)
-            return n;
-    }
-    return NULL;
-}
-
-static bool table_items(struct call *c, uint32_t *ret_keys, uint32_t *ret_values)
-{
-    const char *handle = cJSON_GetStringValue(cJSON_GetArrayItem(tfjs_json_get(c->n->json, "input"), 0));
-    const struct gnode *n = handle ? filler_of(c->s, handle, strcspn(handle, ":")) : NULL;
-    const cJSON *input = n ? tfjs_json_get(n->json, "input") : NULL;
-    const char *keys = cJSON_GetStringValue(cJSON_GetArrayItem(input, 1)),
-               *values = cJSON_GetStringValue(cJSON_GetArrayItem(input, 2));
-    if (!keys || !values) {
-        build_stop(c->b, PEN_ERR_UNSUPPORTED, "nothing fills its table");
-        return false;
-    }
-    *ret_keys = js_scope_value(c->s, keys);
-    *ret_values = js_scope_value(c->s, values);
-    const struct value *k = build_value(c->b, *ret_keys), *v = build_value(c->b, *ret_values);
-    if (!k || !v || !k->data || !v->data || shape_elements(&k->shape) != shape_elements(&v->shape)) {
-        build_stop(c->b, PEN_ERR_UNSUPPORTED, "its table is not filled with constants");
-        return false;
-    }
-    return true;
-}
-
-static void tensor_attr(struct build *b, enum attr_key key, uint32_t value)
-{
-    struct attr attr = {.key = key, .type = ATTR_TENSOR, .value = value};
-    if (b->status == PEN_OK && graph_attr_set(b->g, b->node, &attr) != PEN_OK)
-        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for an attribute");
-}
-
-/* table, keys, default */
-static void find(struct call *c)
-{
-    uint32_t keys, values, none = js_in(c, 2);
-    const struct value *d = build_value(c->b, none);
-    if (!table_items(c, &keys, &values))
-        return;
-    if (!d || !d->data) {
-        build_stop(c->b, PEN_ERR_UNSUPPORTED, "its default must be constant");
-        return;
-    }
-    uint32_t y = build_1(c->b, OP_LabelEncoder, js_in(c, 1));
-    tensor_attr(c->b, ATTR_keys_tensor, keys);
-    tensor_attr(c->b, ATTR_values_tensor, values);
-    tensor_attr(c->b, ATTR_default_tensor, none);
-    js_give(c, 0, y);
-}
-
-static void table_size(struct call *c)
-{
-    uint32_t keys, values;
-    if (table_items(c, &keys, &values))
-        js_give(c, 0, build_cast(c->b, build_1(c->b, OP_Size, keys), PEN_DTYPE_I32));
-}
-
-static void nothing(struct call *c)
-{
-    (void)c;
-}
-
 const struct tfjs_row js_rows_sparse[] = {
     JS_ROW(Bincount, bincount, 0),
     JS_ROW(DenseBincount, bincount, 0),
@@ -241,15 +165,5 @@ const struct tfjs_row js_rows_sparse[] = {
     JS_ROW(SparseSegmentMean, sparse_segment, 1),
     JS_ROW(SparseSegmentSum, sparse_segment, 0),
     JS_ROW(SparseToDense, sparse_to_dense, 0),
-    JS_ROW(HashTable, table, 0),
-    JS_ROW(HashTableV2, table, 0),
-    JS_ROW(InitializeTable, nothing, 0),
-    JS_ROW(InitializeTableV2, nothing, 0),
-    JS_ROW(LookupTableFind, find, 0),
-    JS_ROW(LookupTableFindV2, find, 0),
-    JS_ROW(LookupTableImport, nothing, 0),
-    JS_ROW(LookupTableImportV2, nothing, 0),
-    JS_ROW(LookupTableSize, table_size, 0),
-    JS_ROW(LookupTableSizeV2, table_size, 0),
     {NULL, NULL, 0},
 };

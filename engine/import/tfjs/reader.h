@@ -15,14 +15,25 @@
 
 #define CALL_INPUTS_MAX 4096
 
+/* A lookup table that a node made: its value in b's graph. */
+struct scope;
+struct table_made {
+    struct build *b;
+    struct scope *scope;
+    uint32_t value;
+};
+
 struct tfjs {
     struct weights weights;
     struct build_missing missing;
     struct pen_error *reterr;
-    const cJSON *functions; /* list of function definitions, NULL = none */
-    uint32_t expansions;    /* function bodies and branches written so far */
-    uint64_t copied;        /* nodes seen once more by a region */
-    uint32_t nesting;       /* of evaluations */
+    const cJSON *functions;    /* list of function definitions, NULL = none */
+    uint32_t expansions;       /* function bodies and branches written so far */
+    uint64_t copied;           /* nodes seen once more by a region */
+    uint32_t nesting;          /* of evaluations */
+    bool placed;               /* weights are named as Keras 3 does it */
+    struct table_made *tables; /* in the graph's arena */
+    uint32_t table_count, table_room;
 };
 
 enum gstate { NODE_NEW = 0, NODE_OPEN, NODE_DONE };
@@ -61,7 +72,8 @@ struct scope {
     struct build *b;
     struct gnode *nodes;
     uint32_t count;
-    struct names names; /* of nodes; of a function's arguments behind them: index count + i */
+    struct names names;   /* of nodes; of a function's arguments behind them: index count + i */
+    const char *function; /* whose nodes these are; NULL: the model's */
     const uint32_t *args;
     uint32_t arg_count;
     uint32_t depth;
@@ -90,7 +102,8 @@ struct tfjs_row {
 #name, KEPT_IMPORT(tfjs, name, lower), op                                                                      \
     }
 extern const struct tfjs_row js_rows_math[], js_rows_conv[], js_rows_shape[], js_rows_control[], js_rows_list[],
-    js_rows_flow[], js_rows_array[], js_rows_sparse[], js_rows_complex[], js_rows_image[]; /* end without a name */
+    js_rows_flow[], js_rows_array[], js_rows_sparse[], js_rows_complex[], js_rows_image[], js_rows_random[],
+    js_rows_text[], js_rows_table[];              /* end without a name */
 const struct tfjs_row *js_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
 /* ---- model.c ---------------------------------------------------------------------------------------------------------------------- */

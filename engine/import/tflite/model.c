@@ -19,6 +19,15 @@ static int operator_code(const struct fb_table *code)
     return (int)(wide > narrow ? wide : narrow);
 }
 
+int lite_code(const struct reader *r, const struct fb_table *op)
+{
+    uint64_t index = fb_uint(op, OPERATOR_CODE, 4, 0);
+    if (index >= r->codes.count)
+        return -1;
+    struct fb_table code = fb_list_table(&r->codes, (uint32_t)index);
+    return operator_code(&code);
+}
+
 static bool tensors_exist(const struct scope *s, const struct fb_list *l, bool optional)
 {
     for (uint32_t i = 0; i < l->count; i++) {
@@ -95,12 +104,20 @@ static bool enter(struct reader *r, struct build *b, uint32_t index, uint32_t de
     return b->status == PEN_OK;
 }
 
+static void made_note(struct scope *s, const struct fb_table *op, uint32_t index)
+{
+    struct fb_list out = fb_vector(op, OPERATOR_OUT, 4);
+    for (uint32_t i = 0; i < out.count && s->b->status == PEN_OK; i++)
+        s->tensors[fb_list_int(&out, i)].maker = index + 1;
+}
+
 static void operators_read(struct scope *s, const struct fb_table *sub)
 {
-    struct fb_list operators = fb_vector(sub, SUBGRAPH_OPERATORS, 4);
-    for (uint32_t i = 0; i < operators.count && s->b->status == PEN_OK; i++) {
-        struct fb_table op = fb_list_table(&operators, i);
+    s->operators = fb_vector(sub, SUBGRAPH_OPERATORS, 4);
+    for (uint32_t i = 0; i < s->operators.count && s->b->status == PEN_OK; i++) {
+        struct fb_table op = fb_list_table(&s->operators, i);
         operator_read(s, &op);
+        made_note(s, &op, i);
     }
 }
 
@@ -275,6 +292,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
     enum pen_status found = lite_entry_find(r, &root, g->limits.entry, &first);
     if (found != PEN_OK)
         return found;
+    lite_notes(r, g, &root, first);
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
     subgraph_whole(r, &b, first, 0);
     build_fini(&b);

@@ -1,5 +1,6 @@
 /* Control flow: bodies are subgraphs that see only what they are fed. */
 #include "graph/internal.h"
+#include "import/build/list.h"
 #include "import/tflite/reader.h"
 
 static uint32_t subgraph_option(const struct call *c, unsigned field)
@@ -46,26 +47,27 @@ void lower_if(struct call *c)
     build_many(b, OP_If, in, 1 + 2 * count, out, c->out.count);
     build_graph(b, ATTR_then_branch, yes);
     build_graph(b, ATTR_else_branch, no);
+    tf_list_kinds(b, out, c->out.count, yes, 0);
     give_all(c, out);
 }
 
 static uint32_t same(struct build *b, uint32_t x)
 {
     uint32_t y = build_1(b, OP_Identity, x);
-    if (y != VALUE_NONE && lite_is_list(b, x))
+    if (y != VALUE_NONE && tf_list_is_sequence(b, x))
         b->g->values[y].kind = VALUE_SEQUENCE;
     return y;
 }
 
-/* What a loop carries, inside it: `t` outside, of which `value` is the first. */
+/* What a loop carries, inside it: `t` outside, of which `value` is the first. What the file says of a list is not the shape of the tensor that stands for it. */
 static uint32_t carried_make(struct call *c, struct build *inner, const struct tensor *t, uint32_t value)
 {
     static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
-    bool list = lite_is_list(c->b, value);
+    bool sequence = tf_list_is_sequence(c->b, value), list = sequence || t->dtype == PEN_DTYPE_NONE;
     enum pen_dtype dtype = list ? build_dtype(c->b, value) : t->dtype;
     uint32_t id = build_input(inner, t->name.at, t->name.bytes, list && dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype,
                               list ? &any : &t->signature);
-    if (id != VALUE_NONE && list)
+    if (id != VALUE_NONE && sequence)
         inner->g->values[id].kind = VALUE_SEQUENCE;
     return id;
 }
@@ -129,10 +131,7 @@ void lower_while(struct call *c)
     build_many(b, OP_Loop, in, 2 + count, out, count);
     build_graph(b, ATTR_body, body);
     build_int(b, ATTR_carried, count);
-    for (uint32_t i = 0; i < count && b->status == PEN_OK; i++) {
-        if (lite_is_list(b, in[2 + i]))
-            b->g->values[out[i]].kind = VALUE_SEQUENCE;
-    }
+    tf_list_kinds(b, out, count, body, 1);
     give_all(c, out);
 }
 

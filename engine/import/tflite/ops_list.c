@@ -1,19 +1,11 @@
 /*
- * Lists of tensors, which the converter leaves where it does not lower them to dense tensors: ONNX's sequences. TensorFlow's own operators (Flex...) and those of
- * TFLite's library have the same inputs. A reserved list holds zeros until its places are set.
+ * Lists of tensors, which the converter leaves where it does not lower them to dense tensors. TensorFlow's own operators (Flex...) and those of TFLite's library
+ * have the same inputs. A reserved list holds zeros until its places are set.
  */
 #include <string.h>
 
-#include "import/build/tensorflow.h"
+#include "import/build/list.h"
 #include "import/tflite/reader.h"
-
-static uint32_t sequence(struct call *c, enum op op, const uint32_t *in, uint32_t count)
-{
-    uint32_t y = build_op(c->b, op, in, count);
-    if (y != VALUE_NONE)
-        c->b->g->values[y].kind = VALUE_SEQUENCE;
-    return y;
-}
 
 static uint32_t place(struct call *c, uint32_t index)
 {
@@ -46,89 +38,66 @@ static enum pen_dtype element(const struct call *c)
     return PEN_DTYPE_F32;
 }
 
-/* x [n, ...] -> n items [...] */
-static uint32_t apart(struct call *c, uint32_t x)
-{
-    uint32_t y = sequence(c, OP_SplitToSequence, &x, 1);
-    build_int(c->b, ATTR_axis, 0);
-    build_int(c->b, ATTR_keepdims, 0);
-    return y;
-}
-
-static uint32_t stacked(struct call *c, bool new_axis)
-{
-    uint32_t list = lite_in(c, 0), y = build_axis_op(c->b, OP_ConcatFromSequence, &list, 1, 0);
-    if (new_axis)
-        build_int(c->b, ATTR_new_axis, 1);
-    return y;
-}
-
 /* element shape, number of elements */
 static void reserve(struct call *c)
 {
-    uint32_t count = build_reshape(c->b, place(c, 1), (int64_t[]){1}, 1);
-    lite_give(c, 0, apart(c, build_2(c->b, OP_Expand, build_scalar(c->b, element(c), 0), count)));
+    lite_give(c, 0, tf_list_reserve(c->b, place(c, 1), lite_in(c, 0), element(c)));
 }
 
+/* element shape, most elements */
 static void empty(struct call *c)
 {
-    uint32_t y = sequence(c, OP_SequenceEmpty, NULL, 0);
-    build_int(c->b, ATTR_dtype, element(c));
-    lite_give(c, 0, y);
+    lite_give(c, 0, tf_list_empty(c->b, lite_in(c, 0), element(c)));
 }
 
 static void from_tensor(struct call *c)
 {
-    lite_give(c, 0, apart(c, lite_in(c, 0)));
+    lite_give(c, 0, lite_in(c, 0));
 }
 
 static void get_item(struct call *c)
 {
-    lite_give(c, 0, build_2(c->b, OP_SequenceAt, lite_in(c, 0), place(c, 1)));
+    lite_give(c, 0, tf_list_get(c->b, lite_in(c, 0), place(c, 1)));
 }
 
 /* list, place, item */
 static void set_item(struct call *c)
 {
-    uint32_t at = place(c, 1), gone[] = {lite_in(c, 0), at};
-    uint32_t in[] = {sequence(c, OP_SequenceErase, gone, 2), lite_in(c, 2), at};
-    lite_give(c, 0, sequence(c, OP_SequenceInsert, in, 3));
+    lite_give(c, 0, tf_list_set(c->b, lite_in(c, 0), place(c, 1), lite_in(c, 2)));
 }
 
 static void push_back(struct call *c)
 {
-    uint32_t in[] = {lite_in(c, 0), lite_in(c, 1)};
-    lite_give(c, 0, sequence(c, OP_SequenceInsert, in, 2));
+    lite_give(c, 0, tf_list_push(c->b, lite_in(c, 0), lite_in(c, 1)));
 }
 
 static void pop_back(struct call *c)
 {
-    uint32_t last = build_i64_scalar(c->b, -1), in[] = {lite_in(c, 0), last};
-    uint32_t item = build_2(c->b, OP_SequenceAt, in[0], last);
-    lite_give(c, 0, sequence(c, OP_SequenceErase, in, 2));
+    uint32_t item = VALUE_NONE, rest = tf_list_pop(c->b, lite_in(c, 0), &item);
+    lite_give(c, 0, rest);
     lite_give(c, 1, item);
 }
 
 static void stack(struct call *c)
 {
-    lite_give(c, 0, stacked(c, true));
+    lite_give(c, 0, tf_list_stack(c->b, lite_in(c, 0)));
 }
 
 static void concat(struct call *c)
 {
-    lite_give(c, 0, stacked(c, false));
+    lite_give(c, 0, tf_list_concat(c->b, lite_in(c, 0)));
 }
 
 /* list, places */
 static void gather(struct call *c)
 {
-    uint32_t in[] = {stacked(c, true), lite_in(c, 1)};
+    uint32_t in[] = {tf_list_stack(c->b, lite_in(c, 0)), lite_in(c, 1)};
     lite_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
 }
 
 static void length(struct call *c)
 {
-    lite_give(c, 0, build_cast(c->b, build_1(c->b, OP_SequenceLength, lite_in(c, 0)), PEN_DTYPE_I32));
+    lite_give(c, 0, tf_list_length(c->b, lite_in(c, 0)));
 }
 
 static const struct {
@@ -151,10 +120,4 @@ lower_fn lite_list_find(const struct fb_text *name)
             return rows[i].lower;
     }
     return NULL;
-}
-
-bool lite_is_list(const struct build *b, uint32_t value)
-{
-    const struct value *v = build_value(b, value);
-    return v && v->kind == VALUE_SEQUENCE;
 }

@@ -33,7 +33,9 @@ void lower_concat(struct call *c)
     }
     for (uint32_t i = 0; i < c->in.count; i++)
         in[i] = same ? lite_in(c, i) : lite_real(c, i);
-    uint32_t y = build_axis_op(c->b, OP_Concat, in, c->in.count, axis);
+    uint32_t y = same ? lite_row_set(c) : VALUE_NONE;
+    if (y == VALUE_NONE)
+        y = build_axis_op(c->b, OP_Concat, in, c->in.count, axis);
     if (same && lite_result_quantised(c, 0)) {
         lite_give(c, 0, lite_clamp(c, y, lite_activation(c, 1)));
         return;

@@ -93,7 +93,7 @@ void lower_tile(struct call *c)
 
 void lower_fill(struct call *c)
 {
-    lite_give(c, 0, build_2(c->b, OP_Expand, lite_in(c, 1), lite_i64(c, 0)));
+    lite_give(c, 0, tf_fill(c->b, lite_i64(c, 0), lite_in(c, 1)));
 }
 
 void lower_broadcast_to(struct call *c)

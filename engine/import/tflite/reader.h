@@ -78,6 +78,7 @@ struct tensor {
     size_t bytes;
     struct quant quant;
     uint32_t value; /* VALUE_NONE until made */
+    uint32_t maker; /* 1 + the operator that gave it; 0 = none did */
 };
 
 /* One subgraph being written into b's graph, with tensors of its own. */
@@ -87,6 +88,7 @@ struct scope {
     struct tensor *tensors;
     uint32_t tensor_count;
     uint32_t depth;
+    struct fb_list operators;
 };
 
 /* One operator, its tensors by index; -1 = omitted. */
@@ -135,7 +137,12 @@ void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t
                      uint32_t in_count, uint32_t *out, uint32_t out_count);
 /* The same as a graph of its own beneath b's; NULL after a failure. */
 struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs);
+int lite_code(const struct reader *r,
+              const struct fb_table *op); /* which operator it is; -1 when the file has no such code */
 void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);
+
+/* metadata.c: labels and normalisation of this subgraph go into g->notes. */
+void lite_notes(struct reader *r, struct graph *g, const struct fb_table *root, uint32_t subgraph);
 
 /* ---- signature.c ------------------------------------------------------------------------------------------------------------------ */
 
@@ -311,7 +318,9 @@ void lower_call_once(struct call *c);
 void lite_variables_out(struct scope *s);
 
 lower_fn lite_list_find(const struct fb_text *name); /* NULL: no operator of lists */
-bool lite_is_list(const struct build *b, uint32_t value);
+
+/* row_set.c: a concatenation that sets one row of a tensor, as a scatter; VALUE_NONE: it is none. */
+uint32_t lite_row_set(struct call *c);
 
 void lower_random(struct call *c);
 void lower_multinomial(struct call *c);

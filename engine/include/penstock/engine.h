@@ -126,6 +126,13 @@ bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
+/* Names of the classes that the file itself has, one a line (TFLite's metadata); NULL = it has none. Lives as long as the model. */
+const char *pen_model_labels(const struct pen_model *model, size_t *ret_bytes);
+/*
+ * How the file says that the pixels of input 0 were normalised: (pixel - mean) / deviation per channel, or one pair for all. Writes up to `room` of each; gives their
+ * number, 0 = it does not say. The engine itself normalises nothing.
+ */
+size_t pen_model_normalisation(const struct pen_model *model, float *ret_mean, float *ret_deviation, size_t room);
 const char *pen_model_placement(const struct pen_model *model); /* "xnnpack 61/64 nodes 99.2 % of MACs; ..." */
 const char *pen_model_format(const struct pen_model *model);    /* "onnx" */
 /* What it computes in: the engine's precision, or INT8 where every product (without products: every value) is of integers. */

@@ -42,11 +42,15 @@ class Cases:
                         f.write(numpy_helper.from_array(array).SerializeToString())
         return path
 
-    def golden(self, family, name, file, model, sets, entry=""):
-        """For formats other than ONNX. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array). entry: which of the file's."""
+    def golden(self, family, name, file, model, sets, entry="", beside=()):
+        """For formats other than ONNX. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array). entry: which of the file's.
+        beside: [(file, bytes)] that belong to the model."""
         path = self.place(family, name)
         with open(os.path.join(path, file), "wb") as f:
             f.write(model)
+        for other, data in beside:
+            with open(os.path.join(path, other), "wb") as f:
+                f.write(data)
         os.makedirs(os.path.join(path, "golden"))
         for number, (inputs, outputs) in enumerate(sets):
             case = {"case": "set%d" % number, "model": file + ("#" + entry if entry else ""), "inputs": [], "outputs": []}

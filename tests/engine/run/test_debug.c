@@ -217,3 +217,37 @@ Test(debug, a_profile_has_the_runs_since_it_was_switched_on)
     pen_session_profile(w.session, false);
     cr_assert_null(pen_session_profile_rows(w.session, &count));
 }
+
+/* -x alone, or with a second node behind it. */
+static const char *profiled_op(bool two, size_t *ret_rows)
+{
+    static char op[64];
+    struct onnx_writer *g = onnx_writer_new("profiled");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(2), NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST(two ? "n" : "y"), NULL);
+    if (two) {
+        onnx_writer_node(g, "Abs", ONNX_LIST("n"), ONNX_LIST("y"), NULL);
+    }
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, WRITTEN_DIMS(2), NULL);
+    struct pen_engine_options options;
+    pen_engine_options_init(&options);
+    options.backend = "xnnpack";
+    options.strict = true;
+    written_open(&w, g, &options);
+    pen_session_profile(w.session, true);
+    const struct pen_tensor in = WRITTEN_F32(1, WRITTEN_DIMS(2), 1, 2);
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    const struct pen_profile_row *rows = pen_session_profile_rows(w.session, ret_rows);
+    snprintf(op, sizeof op, "%s", *ret_rows > 0 ? rows[0].op : "");
+    return op;
+}
+
+Test(debug, a_partition_of_one_node_has_the_nodes_name)
+{
+    size_t rows = 0;
+    cr_assert_str_eq(profiled_op(false, &rows), "Neg");
+    cr_assert_eq(rows, 1u);
+    written_close(&w);
+    cr_assert_str_eq(profiled_op(true, &rows), "partition");
+    cr_assert_eq(rows, 1u);
+}

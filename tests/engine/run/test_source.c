@@ -138,3 +138,23 @@ Test(source, a_format_that_was_left_out_is_named_with_the_option)
     cr_expect_not_null(strstr(text, "PENSTOCK_IMPORTERS"), "%s", text);
     cr_expect_not_null(strstr(text, "it has tfjs, onnx"), "%s", text);
 }
+
+/* FILE#ENTRY names an entry point only where no file has that name. */
+Test(source, a_number_sign_may_belong_to_a_name)
+{
+    enum pen_status status = PEN_OK;
+    file_write(path_of("model.json"), topology, sizeof topology - 1);
+    file_write(path_of("model#1.json"), topology, sizeof topology - 1);
+    const char *plain = sentence("model.json", &status);
+    enum pen_status want = status;
+    char kept[PEN_ERROR_TEXT_BYTES];
+    snprintf(kept, sizeof kept, "%s", plain);
+    sentence("model#1.json", &status);
+    cr_assert_eq(status, want, "a file of that name is read as it is");
+    cr_assert(strstr(sentence("model.json#one", &status), "only TFLite files have entry points") != NULL);
+    cr_assert_eq(status, PEN_ERR_INVALID);
+    sentence("model.json#", &status);
+    cr_assert(status != PEN_OK && status != PEN_ERR_INVALID, "an entry point has a name");
+    sentence("absent.json", &status);
+    cr_assert_neq(status, PEN_OK);
+}

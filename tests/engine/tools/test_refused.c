@@ -88,6 +88,29 @@ Test(refused, a_tensorflow_operator_in_a_tflite_model_names_the_converter_option
     cr_expect_not_null(strstr(p.out, "TFLITE_BUILTINS"), "%s", p.out);
 }
 
+/* x -> Relu -> RaggedRange -> Bucketize -> RaggedRange, of TensorFlow's and of no runtime's operators. */
+static const char *tfjs_unknown(void)
+{
+    text_write("model.json", "{\"format\":\"graph-model\",\"modelTopology\":{\"node\":["
+                             "{\"name\":\"x\",\"op\":\"Placeholder\",\"attr\":{\"dtype\":{\"type\":\"DT_FLOAT\"},"
+                             "\"shape\":{\"shape\":{\"dim\":[{\"size\":\"4\"}]}}}},"
+                             "{\"name\":\"a\",\"op\":\"Relu\",\"input\":[\"x\"],\"attr\":{}},"
+                             "{\"name\":\"b\",\"op\":\"RaggedRange\",\"input\":[\"a\"],\"attr\":{}},"
+                             "{\"name\":\"c\",\"op\":\"Bucketize\",\"input\":[\"b:1\"],\"attr\":{}},"
+                             "{\"name\":\"d\",\"op\":\"RaggedRange\",\"input\":[\"c\"],\"attr\":{}}]},"
+                             "\"weightsManifest\":[{\"paths\":[],\"weights\":[]}]}");
+    return path_of("model.json");
+}
+
+Test(refused, each_missing_operator_of_a_tensorflow_js_model_has_its_nodes)
+{
+    struct printed p = engine(ARGS("info", tfjs_unknown()));
+    cr_expect_eq(p.status, 4, "%d %s", p.status, p.err);
+    cr_expect_not_null(strstr(p.out, "missing operator RaggedRange\n    2 nodes: b, d\n"), "%s", p.out);
+    cr_expect_not_null(strstr(p.out, "missing operator Bucketize\n    1 node: c\n"), "%s", p.out);
+    cr_expect_null(strstr(p.out, "missing operator Relu"), "%s", p.out);
+}
+
 Test(refused, json_has_operators_nodes_and_advice)
 {
     struct printed p = engine(ARGS("info", "--json", onnx_unknown()));

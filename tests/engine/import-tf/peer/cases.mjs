@@ -36,7 +36,7 @@ export const is = value => c(i([], [value]));
 export const fs = value => c(f([], [value]));
 
 const written = (value, dtype) =>
-  Number.isNaN(value) ? 'nan' : value === Infinity ? 'inf' : value === -Infinity ? '-inf'
+  dtype === 'string' ? value : Number.isNaN(value) ? 'nan' : value === Infinity ? 'inf' : value === -Infinity ? '-inf'
     : dtype === 'float32' ? Number(value.toPrecision(8)) : Number(value);
 export const record = (name, t) => [name, t.dtype, t.shape, t.values.map(v => written(v, t.dtype))];
 

@@ -5,6 +5,7 @@ import {matrix} from './graph_math.mjs';
 import {images} from './graph_image.mjs';
 import {moves} from './graph_move.mjs';
 import {flows} from './graph_flow.mjs';
+import {words, draws} from './graph_text.mjs';
 
 const TYPES = {float32: 'DT_FLOAT', int32: 'DT_INT32', bool: 'DT_BOOL', string: 'DT_STRING'};
 const base64 = text => Buffer.from(text).toString('base64');
@@ -85,4 +86,6 @@ await images(kit);
 await moves(kit);
 await flows(kit);
 await stored();
+await words(kit);
+await draws(kit);
 save(process.argv[2]);

@@ -1,0 +1,35 @@
+/*
+ * list.h - TensorFlow's lists of tensors. A list whose items have one known shape is a tensor [items, ...]; any other is a sequence.
+ *
+ * A tensor has shapes that are known before the run, so that loops over lists run on every backend. The functions take either form and keep it.
+ * Threads: one-at-a-time.
+ */
+#ifndef BUILD_LIST_H
+#define BUILD_LIST_H
+
+#include "import/build/build.h"
+
+bool tf_list_is_sequence(const struct build *b, uint32_t list);
+/* The operator, giving a sequence. */
+uint32_t tf_sequence(struct build *b, enum op op, const uint32_t *in, uint32_t count);
+/* `count` (an i64 scalar) items of zeros. item: a value of integers, the shape of one; -1 or VALUE_NONE: not known, and the list is a sequence of scalars. */
+uint32_t tf_list_reserve(struct build *b, uint32_t count, uint32_t item, enum pen_dtype dtype);
+uint32_t tf_list_empty(struct build *b, uint32_t item, enum pen_dtype dtype);
+uint32_t tf_list_apart(struct build *b, uint32_t x); /* x [n, ...] as a sequence of n items [...] */
+/* at: i64 scalars. */
+uint32_t tf_list_get(struct build *b, uint32_t list, uint32_t at);
+uint32_t tf_list_set(struct build *b, uint32_t list, uint32_t at, uint32_t item);
+/* The same of a list that grows: `at` may be the place behind its last item, and of a tensor any place. */
+uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item);
+uint32_t tf_list_push(struct build *b, uint32_t list, uint32_t item);
+uint32_t tf_list_pop(struct build *b, uint32_t list, uint32_t *ret_item);
+/* One tensor: [n, ...], or the items joined along their first dimension. */
+uint32_t tf_list_stack(struct build *b, uint32_t list);
+uint32_t tf_list_concat(struct build *b, uint32_t list);
+uint32_t tf_list_length(struct build *b, uint32_t list); /* an i32 scalar */
+/* Outputs of control flow are lists where its body's are: out[i] is as body's output first + i. */
+void tf_list_kinds(struct build *b, const uint32_t *out, uint32_t count, const struct graph *body, uint32_t first);
+/* Row `at` (an i64 scalar) of x becomes row, which has x's rank less one. */
+uint32_t tf_row_set(struct build *b, uint32_t x, uint32_t at, uint32_t row);
+
+#endif
