@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../engine/import-tf/labelled_model.h"
 #include "supervise.h"
 #include "warmup.h"
 
@@ -217,6 +218,35 @@ Test(served, labels_go_with_the_output_that_has_as_many_numbers)
     served_free(served);
     served = load_outputs("N", six, two_by_three, NULL);
     cr_assert(served && served->labels_output == 0, "without labels the first is as good as any");
+    served_free(served);
+}
+
+/* "lite" = a TFLite file that names its classes, with this config. */
+static struct served *load_labelled(const char *config, const char *labels)
+{
+    static struct flat file;
+    struct served *served = NULL;
+    struct catalog found;
+    char path[FOLDER_PATH_BYTES + 96];
+    one_slot_put("lite", NULL, config);
+    snprintf(path, sizeof path, "%s/lite/1/model.tflite", one_slot_root);
+    (void)labelled_model_write(&file, "labels.txt", labels, 0);
+    file_write(path, file.bytes, file.size);
+    cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK && found.entries_count == 1);
+    (void)catalog_entry_load(&found.entries[0], one_slot_engine, &served, &one_slot_error);
+    catalog_fini(&found);
+    return served;
+}
+
+Test(served, labels_of_the_file_count_where_the_config_has_none)
+{
+    struct served *served = load_labelled("{}", "cat\ndog\nbird\n");
+    cr_assert(served && served->config.labels_count == 3, "%s", one_slot_error.text);
+    cr_expect_str_eq(served->config.labels[2], "bird");
+    served_free(served);
+    served = load_labelled("{\"output\":{\"labels\":[\"a\",\"b\",\"c\"]}}", "cat\ndog\nbird\n");
+    cr_assert(served && served->config.labels_count == 3, "%s", one_slot_error.text);
+    cr_expect_str_eq(served->config.labels[0], "a");
     served_free(served);
 }
 
