@@ -193,6 +193,7 @@ void simplify(struct rewrite *r, uint32_t *ret_count)
         while (skip_view(r, i) || join_transposes(r, i))
             ++*ret_count;
         cast_like_to_cast(r, i);
+        *ret_count += simplify_sequence(r, i);
         if (unwrap_softmax(r, i))
             *ret_count += 2;
         if (!r->g->nodes[i].dead && changes_nothing(r, &r->g->nodes[i]))

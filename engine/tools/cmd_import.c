@@ -203,7 +203,7 @@ static enum pen_status import(const struct import_options *o, const char *file, 
     struct pen_engine *engine = NULL;
     struct pen_model *model = NULL;
     struct import_guess guess = {0};
-    pen_engine_options_init(&engine_options);
+    tool_engine_options(&engine_options);
     engine_options.backend = "reference";
     enum pen_status status = pen_engine_new(&engine_options, &engine, reterr);
     if (status == PEN_OK) {

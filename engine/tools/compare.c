@@ -137,8 +137,8 @@ static struct limits limits_of(const struct rt_value *expected, const struct tol
         snprintf(l.words, sizeof l.words, "all that is expected is 0");
     } else {
         l.fixed = t->atol + 3 * noise * range;
-        l.relative = t->rtol;
-        snprintf(l.words, sizeof l.words, "%.3g and %.3g of it", l.fixed, t->rtol);
+        l.relative = fmax(t->rtol, unit);
+        snprintf(l.words, sizeof l.words, "%.3g and %.3g of it", l.fixed, l.relative);
     }
     l.nmse = t->by_range && !l.integer && t->nmse > 0 ? fmax(fmax(t->nmse, 9 * noise * noise), unit * unit) : 0;
     return l;

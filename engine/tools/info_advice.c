@@ -33,10 +33,30 @@ static const struct {
     {"onnx", "aten::",
      "the exporter of PyTorch had no form for it: export with torch.onnx.export(..., dynamo=True) or a "
      "higher opset_version, and not with ONNX_ATEN_FALLBACK"},
+    {"onnx", "ATen(",
+     "the exporter of PyTorch had no form for it: export with torch.onnx.export(..., dynamo=True) or a "
+     "higher opset_version, and not with ONNX_ATEN_FALLBACK"},
     {"onnx", "prim::", "the exporter of PyTorch had no form for it: export with torch.onnx.export(..., dynamo=True)"},
     {"onnx", "ai.onnx.contrib",
      "an operator of onnxruntime-extensions: export the model without its pre- and "
      "postprocessing, and do that in the client"},
+    {"onnx", "torchvision::",
+     "the older exporter of PyTorch has no form for it: export with torch.onnx.export(..., dynamo=True, "
+     "opset_version=19), or do this step in the client"},
+    {"onnx", "_TRT",
+     "a plugin of TensorRT: export without it (for detectors without end-to-end suppression of boxes), or with "
+     "NonMaxSuppression of ONNX"},
+    {"onnx", "TRT::",
+     "a plugin of TensorRT: export without it (for detectors without end-to-end suppression of boxes), or with "
+     "NonMaxSuppression of ONNX"},
+    {"onnx", "mmdeploy",
+     "an operator of OpenMMLab's own runtimes: export for plain ONNX Runtime without custom operators, with opset 16 "
+     "or higher"},
+    {"onnx", "paddle",
+     "paddle2onnx left an operator of Paddle: convert with a higher --opset_version, without custom operators"},
+    {"onnx", "mxnet",
+     "the exporter of MXNet left an operator of its own: export with mx2onnx of MXNet 1.9 and dynamic=False, or leave "
+     "that layer out"},
     {"onnx", "training", "a graph for training: export the model in evaluation mode"},
     {"onnx", "::",
      "an operator of an extension, not of ONNX: export without the extension, or with its operators as "

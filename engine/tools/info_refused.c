@@ -19,6 +19,9 @@ const char *info_inventory(const char *path, struct inventory *ret)
     struct import_extra extra = {0};
     struct source source;
     struct graph *g = NULL;
+    struct pen_engine_options eo;
+    tool_engine_options(&eo);
+    limits.model_bytes = eo.budget_bytes > 0 ? eo.budget_bytes : limits.model_bytes;
     *ret = (struct inventory){.op_count = 0};
     if (source_open(path, "/", limits.model_bytes, &source, NULL) != PEN_OK) {
         return "?";
@@ -54,7 +57,7 @@ static const char *other_precision(const char *path, const struct tool_options *
         struct pen_model *model = NULL;
         struct pen_engine_options eo;
         options.precision = pen_engine_precision_name((enum pen_precision)p);
-        pen_engine_options_init(&eo);
+        tool_engine_options(&eo);
         eo.backend = options.backend;
         eo.precision = (enum pen_precision)p;
         tool_vulkan(&options, &eo.vulkan);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -106,11 +107,23 @@ static void cache_warn(const struct pen_engine *engine, const char *dir)
     }
 }
 
+#define DEFAULT_BUDGET (UINT64_C(4) << 30) /* what the engine grants by itself */
+
+void tool_engine_options(struct pen_engine_options *ret_options)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    pen_engine_options_init(ret_options);
+    uint64_t most = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 4 * 3 : 0;
+    if (most > DEFAULT_BUDGET) {
+        ret_options->budget_bytes = most;
+    }
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
     struct pen_engine_options engine_options;
     struct pen_error error = {0};
-    pen_engine_options_init(&engine_options);
+    tool_engine_options(&engine_options);
     engine_options.backend = options->backend;
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;

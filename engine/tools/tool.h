@@ -111,6 +111,9 @@ struct tool_command {
 /* Reads the settings, prints help, version or what is wrong with them, or runs. The exit code. */
 int tool_run(const struct tool_command *command, int argc, char **argv);
 
+/* The engine's defaults, and three quarters of this machine's memory for a model where that is more: models of many GiB load as they do in a worker. Threads: any. */
+void tool_engine_options(struct pen_engine_options *ret_options);
+
 /* strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
 void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan);
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);

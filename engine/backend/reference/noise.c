@@ -129,7 +129,8 @@ void noise_add(const struct kernel_call *k)
         double v = (double)y[i];
         bool exact = v == rint(v) && fabs(v) < 0x1p24; /* zeros, counts, indices: nothing was rounded */
         if (isfinite(v) && !exact) {
-            y[i] = (float)(v + share * fmax(fabs(v), size) * draw(kernel_noise));
+            double far = share * fmax(fabs(v), size) + kernel_noise->rounding * fabs(v);
+            y[i] = (float)(v + far * draw(kernel_noise));
         }
     }
 }

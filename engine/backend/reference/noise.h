@@ -12,6 +12,8 @@
 
 struct noise {
     uint64_t state; /* of the generator; any seed */
+    double
+        rounding; /* share of a number that a runtime which stores 16-bit floats rounds besides: 2^-11 or 2^-8; 0 = none */
 };
 
 /* NULL (at first): kernels of this thread give what they compute. Borrowed while it is set. */

@@ -2,7 +2,8 @@
 #include "backend/reference/kernels.h"
 
 struct rotary {
-    int64_t batch, heads, length, size, dim; /* dim: elements turned, the rest is copied */
+    int64_t batch, heads, length, rows, size,
+        dim; /* rows: of the tables, without positions; dim: elements turned, the rest is copied */
     bool packed, interleaved;
     const struct rt_value *x;
     const struct rt_value *positions; /* [batch, length] or NULL */
@@ -24,7 +25,9 @@ static enum pen_status rotary_init(struct kernel_call *k, struct rotary *r)
     r->dim = r->dim == 0 ? r->size : r->dim;
     r->positions = kernel_has(k, 3) ? &k->in[3] : NULL;
     const struct shape *c = &k->in[1].shape;
-    int64_t rows = r->positions != NULL ? (c->rank == 2 ? c->dim[0] : 0) : r->batch * r->length;
+    bool shared = c->rank == 3 && c->dim[0] == 1; /* one table for the whole batch: PyTorch's exporter writes it so */
+    r->rows = shared ? r->length : r->batch * r->length;
+    int64_t rows = r->positions != NULL ? (c->rank == 2 ? c->dim[0] : 0) : r->rows;
     bool fits = r->dim >= 0 && r->dim <= r->size && r->dim % 2 == 0 && c->rank >= 2 &&
                 c->dim[c->rank - 1] == r->dim / 2 && shape_elements(c) == rows * (r->dim / 2) &&
                 shape_equal(c, &k->in[2].shape) &&
@@ -60,7 +63,7 @@ enum pen_status kernel_rotary(struct kernel_call *k)
     for (int64_t i = 0; status == PEN_OK && i < r.batch * r.length * r.heads; i++) {
         int64_t h = i % r.heads, t = i / r.heads % r.length, b = i / (r.heads * r.length);
         int64_t first = r.packed ? i * r.size : ((b * r.heads + h) * r.length + t) * r.size;
-        int64_t row = b * r.length + t;
+        int64_t row = r.positions != NULL ? b * r.length + t : (b * r.length + t) % r.rows;
         if (r.positions != NULL) {
             row = load_one_i64(r.positions->data, r.positions->dtype, row);
             if (row < 0 || row >= k->in[1].shape.dim[0]) {

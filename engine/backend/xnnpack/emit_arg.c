@@ -1,6 +1,6 @@
 #include "backend/xnnpack/emitters.h"
 
-/* ArgMax and ArgMin of f32 and bytes over one axis: x is [outer, axis, inner], y is i64 [outer, inner]. */
+/* ArgMax and ArgMin of f32, i64, i32 and bytes over one axis: x is [outer, axis, inner], y is i64 [outer, inner]. */
 struct arg {
     size_t outer, axis, inner;
     bool least, last; /* smallest instead of largest; of equals the last */
@@ -16,8 +16,9 @@ struct arg_job {
 static bool arg_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0);
-    if (!dtype_is(x, PEN_DTYPE_F32) && !dtype_is(x, PEN_DTYPE_U8) && !dtype_is(x, PEN_DTYPE_I8)) {
-        return refuse(ret_reason, "only f32 and bytes");
+    if (!dtype_is(x, PEN_DTYPE_F32) && !dtype_is(x, PEN_DTYPE_U8) && !dtype_is(x, PEN_DTYPE_I8) &&
+        !dtype_is(x, PEN_DTYPE_I64) && !dtype_is(x, PEN_DTYPE_I32)) {
+        return refuse(ret_reason, "only f32, i64, i32 and bytes");
     }
     return (x->shape.rank > 0 && shape_axis(node_int(n, ATTR_axis, 0), x->shape.rank) >= 0) ||
            refuse(ret_reason, "axis out of range");
@@ -64,11 +65,35 @@ static void byte_task(void *context, size_t unit)
     }
 }
 
+#define INTEGER_TASK(name, type)                                                                                       \
+    static void name(void *context, size_t unit)                                                                       \
+    {                                                                                                                  \
+        const struct arg_job *j = context;                                                                             \
+        const struct arg *q = j->q;                                                                                    \
+        for (size_t i = 0; i < q->inner; i++) {                                                                        \
+            const type *x = (const type *)j->x + unit * q->axis * q->inner + i;                                        \
+            size_t at = 0;                                                                                             \
+            for (size_t a = 1; a < q->axis; a++) {                                                                     \
+                type v = x[a * q->inner], best = x[at * q->inner];                                                     \
+                at = (q->least ? v < best : v > best) || (q->last && v == best) ? a : at;                              \
+            }                                                                                                          \
+            j->y[unit * q->inner + i] = (int64_t)at;                                                                   \
+        }                                                                                                              \
+    }
+
+INTEGER_TASK(i64_task, int64_t)
+INTEGER_TASK(i32_task, int32_t)
+
 static enum pen_status arg_run(struct step *s, struct run *r)
 {
     const struct arg *q = s->state;
     struct arg_job j = {q, s->in[0], s->out[0]};
-    parallel(r, q->dtype == PEN_DTYPE_F32 ? arg_task : byte_task, &j, q->outer);
+    parallel(r,
+             q->dtype == PEN_DTYPE_F32   ? arg_task
+             : q->dtype == PEN_DTYPE_I64 ? i64_task
+             : q->dtype == PEN_DTYPE_I32 ? i32_task
+                                         : byte_task,
+             &j, q->outer);
     return PEN_OK;
 }
 

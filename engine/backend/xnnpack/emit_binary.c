@@ -56,8 +56,7 @@ static bool binary_supports(const struct graph *g, const struct node *n, const c
             return refuse(ret_reason, "inputs of different types");
         }
     }
-    if (integer &&
-        (fn == BINARY_POW || n->op == OP_Mean || n->op == OP_PRelu || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE)) {
+    if (integer && (n->op == OP_Mean || n->op == OP_PRelu || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE)) {
         return refuse(ret_reason, "not on integers");
     }
     return n->op != OP_Mod || integer || node_int(n, ATTR_fmod, 0) != 0 ||

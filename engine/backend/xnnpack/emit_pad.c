@@ -24,9 +24,8 @@ static bool pad_supports(const struct graph *g, const struct node *n, const char
     if (bits < 8 || bits > 64 || (value != NULL && value->dtype != x->dtype)) {
         return refuse(ret_reason, "not for these types");
     }
-    if (!in_constant(g, n, 1) || node_in(g, n, 1)->dtype != PEN_DTYPE_I64 ||
-        (axes != NULL && (axes->data == NULL || axes->dtype != PEN_DTYPE_I64))) {
-        return refuse(ret_reason, "pads are not constant");
+    if (!dtype_is(node_in(g, n, 1), PEN_DTYPE_I64) || (axes != NULL && axes->dtype != PEN_DTYPE_I64)) {
+        return refuse(ret_reason, "pads are not i64");
     }
     return x->shape.rank > 0 || refuse(ret_reason, "a scalar");
 }
@@ -164,6 +163,10 @@ static enum pen_status pad_build(struct build *b)
     struct pad *q = build_alloc(b, sizeof *q);
     if (q == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    const struct fact *axes = build_in(b, 3);
+    if (build_in(b, 1)->data == NULL || (axes != NULL && axes->data == NULL)) {
+        return build_fail(b, PEN_ERR_UNSUPPORTED, "pads that neither constants nor shapes give");
     }
     q->x = build_in(b, 0)->shape;
     q->y = build_out(b, 0)->shape;

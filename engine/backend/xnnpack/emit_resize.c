@@ -46,10 +46,9 @@ static bool resize_supports(const struct graph *g, const struct node *n, const c
         !node_text_is(n, ATTR_keep_aspect_ratio_policy, "stretch", true)) {
         return refuse(ret_reason, "crops or aspect policies");
     }
-    bool by_scale =
-        scales != NULL && scales->data != NULL && shape_elements(&scales->shape) > 0 && scales->dtype == PEN_DTYPE_F32;
-    bool by_size = sizes != NULL && sizes->dtype == PEN_DTYPE_I64 && shape_elements(&sizes->shape) != 0;
-    return by_scale || by_size || refuse(ret_reason, "scales are not constant");
+    bool by_scale = dtype_is(scales, PEN_DTYPE_F32) && shape_elements(&scales->shape) > 0;
+    bool by_size = dtype_is(sizes, PEN_DTYPE_I64) && shape_elements(&sizes->shape) > 0;
+    return by_scale || by_size || refuse(ret_reason, "scales and sizes of other types, or of unknown number");
 }
 
 /* Weights of the neighbours of one position, normalised. */
@@ -167,12 +166,18 @@ static enum pen_status resize_run(struct step *s, struct run *r)
     return PEN_OK;
 }
 
-/* The factor of one axis of x as given by scales or sizes (which are those of the result); false when they do not name it: it keeps its size. */
+/* What names the factors: the sizes where they are given, else the scales. */
+static const struct fact *factors_of(const struct build *b)
+{
+    const struct fact *sizes = build_in(b, 3);
+    return sizes != NULL && shape_elements(&sizes->shape) > 0 ? sizes : build_in(b, 2);
+}
+
+/* The factor of one axis of x as given by scales or sizes; false when they do not name it: it keeps its size. */
 static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_scale)
 {
-    const struct fact *scales = build_in(b, 2), *sizes = build_in(b, 3);
-    bool by_size = sizes != NULL && shape_elements(&sizes->shape) > 0;
-    const struct fact *from = by_size ? sizes : scales;
+    const struct fact *from = factors_of(b);
+    bool by_size = from == build_in(b, 3);
     uint32_t count = 0;
     const int64_t *axes = node_ints(b->n, ATTR_axes, &count);
     int64_t at = d;
@@ -202,6 +207,9 @@ static enum pen_status resize_build(struct build *b)
     if (q == NULL || x->rank != y->rank) {
         return build_fail(b, q == NULL ? PEN_ERR_NO_MEMORY : PEN_ERR_SHAPE,
                           "input and output differ in rank, or no memory");
+    }
+    if (factors_of(b) == NULL || factors_of(b)->data == NULL) {
+        return build_fail(b, PEN_ERR_UNSUPPORTED, "scales or sizes that neither constants nor shapes give");
     }
     struct shape now = *x;
     size_t most = 0;

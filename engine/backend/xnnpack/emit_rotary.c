@@ -6,7 +6,7 @@
 
 /*
  * RotaryEmbedding: pairs (a, b) of a head's first `dim` elements become (cos a - sin b, sin a + cos b); neighbours when interleaved, halves otherwise.
- * x is [batch, heads, length, size] or [batch, length, heads * size]; the tables are [positions, dim / 2], or [batch, length, dim / 2] without positions.
+ * x is [batch, heads, length, size] or [batch, length, heads * size]; the tables are [positions, dim / 2], or [batch or 1, length, dim / 2] without positions.
  */
 struct rotary {
     size_t batch, heads, length, size, half, table;
@@ -46,7 +46,7 @@ static void rotary_task(void *context, size_t token)
 {
     struct rotary_job *j = context;
     const struct rotary *q = j->q;
-    int64_t row = j->positions != NULL ? j->positions[token] : (int64_t)token;
+    int64_t row = j->positions != NULL ? j->positions[token] : (int64_t)(token % (q->table > 0 ? q->table : 1));
     if (row < 0 || (size_t)row >= q->table) {
         atomic_store(&j->outside, true);
         return;
@@ -91,7 +91,8 @@ static enum pen_status rotary_build(struct build *b)
     dim = dim == 0 ? (int64_t)q->size : dim;
     q->half = (size_t)(dim > 0 ? dim / 2 : 0);
     int64_t tokens = (int64_t)(q->batch * q->length), elements = shape_elements(c);
-    q->table = (size_t)(ids != NULL ? (c->rank == 2 ? c->dim[0] : 0) : tokens);
+    bool shared = c->rank == 3 && c->dim[0] == 1; /* one table for the whole batch */
+    q->table = ids != NULL ? (c->rank == 2 ? (size_t)c->dim[0] : 0) : shared ? q->length : (size_t)tokens;
     bool fits = dim >= 0 && dim <= (int64_t)q->size && dim % 2 == 0 && c->rank >= 2 &&
                 c->dim[c->rank - 1] == (int64_t)q->half && elements == (int64_t)(q->table * q->half) &&
                 shape_equal(c, &build_in(b, 2)->shape) && (ids == NULL || shape_elements(&ids->shape) == tokens) &&

@@ -52,6 +52,7 @@ extern const struct emitter emit_classes;       /* ClassScores, SVMClassifier, S
 extern const struct emitter emit_topk;          /* TopK */
 extern const struct emitter emit_triangle;      /* Trilu */
 extern const struct emitter emit_flags;         /* IsInf, IsNaN */
+extern const struct emitter emit_col2im;        /* Col2Im */
 extern const struct emitter emit_crop;          /* CenterCropPad */
 extern const struct emitter emit_conv_either;   /* Conv, ConvTranspose: NHWC, else over planes */
 extern const struct emitter emit_pool_either;   /* MaxPool, AveragePool, LpPool: NHWC, else over planes */

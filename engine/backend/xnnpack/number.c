@@ -23,6 +23,18 @@ size_t number_bytes(enum pen_dtype dtype)
         type m = b == 0 || b == -1 ? 0 : (type)(a % b);                                                                \
         return python && m != 0 && (m < 0) != (b < 0) ? (type)(m + b) : m;                                             \
     }                                                                                                                  \
+    /* a^b modulo 2^bits; a negative power of anything but 1 and -1 is 0. */                                           \
+    static type name##_pow(type a, type b)                                                                             \
+    {                                                                                                                  \
+        wide base = (wide)a, y = 1;                                                                                    \
+        if (b < 0) {                                                                                                   \
+            return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0;                                                   \
+        }                                                                                                              \
+        for (; b > 0; b = (type)(b / 2), base *= base) {                                                               \
+            y = b % 2 != 0 ? y * base : y;                                                                             \
+        }                                                                                                              \
+        return (type)y;                                                                                                \
+    }                                                                                                                  \
     static void name(enum binary_fn fn, bool python, const type *a, size_t sa, const type *b, size_t sb, type *y,      \
                      size_t n)                                                                                         \
     {                                                                                                                  \
@@ -49,6 +61,9 @@ size_t number_bytes(enum pen_dtype dtype)
                 break;                                                                                                 \
             case BINARY_FMOD:                                                                                          \
                 y[i] = name##_mod(p, q, python);                                                                       \
+                break;                                                                                                 \
+            case BINARY_POW:                                                                                           \
+                y[i] = name##_pow(p, q);                                                                               \
                 break;                                                                                                 \
             default:                                                                                                   \
                 y[i] = 0;                                                                                              \

@@ -63,20 +63,29 @@ static const struct op_row *find_row(const struct call *c, const char *domain)
     return row;
 }
 
-/* "Conv", "com.microsoft::Foo" */
+/* What PyTorch's ATen stands for: "(erfinv)"; empty for others. */
+static struct bytes aten_function(const struct call *c)
+{
+    const struct pb_attr *a = bytes_are(c->op_type, "ATen") ? call_attr(c, "operator") : NULL;
+    return a && a->type == PB_STRING && a->s.size < 40 ? a->s : (struct bytes){0};
+}
+
+/* "Conv", "com.microsoft::Foo", "org.pytorch.aten::ATen(erfinv)" */
 static const char *full_name(const struct call *c, char *text, size_t room)
 {
+    struct bytes function = aten_function(c);
     int domain = (int)(c->domain.size < 40 ? c->domain.size : 40),
         op = (int)(c->op_type.size < 60 ? c->op_type.size : 60);
-    snprintf(text, room, "%.*s%s%.*s", domain, domain ? (const char *)c->domain.at : "", domain ? "::" : "", op,
-             (const char *)c->op_type.at);
+    snprintf(text, room, "%.*s%s%.*s%s%.*s%s", domain, domain ? (const char *)c->domain.at : "", domain ? "::" : "", op,
+             (const char *)c->op_type.at, function.size ? "(" : "", (int)function.size,
+             function.size ? (const char *)function.at : "", function.size ? ")" : "");
     return text;
 }
 
 static void note_missing(struct call *c)
 {
     struct reader *r = c->r;
-    char full[112];
+    char full[160];
     inventory_miss(c->g->limits.inventory, full_name(c, full, sizeof full), c->name);
     if (r->missing_count++ >= ONNX_MISSING_MAX || r->missing_bytes + 1 >= sizeof r->missing)
         return;
@@ -97,7 +106,7 @@ static void same_form(struct call *c, enum op op)
 void call_translate(struct call *c)
 {
     const struct pb_function *f = function_find(c->r, c->domain, c->op_type, c->overload);
-    char name[64], full[112];
+    char name[64], full[160];
     inventory_note(c->g->limits.inventory, full_name(c, full, sizeof full));
     if (f) {
         c->status = function_inline(c, f);

@@ -140,6 +140,16 @@ BINARY_OLD(Equal)
 BINARY_OLD(Greater)
 BINARY_OLD(Less)
 
+/* An integer exponent of a float base: a float, which every backend takes. */
+static void up_pow(struct call *c)
+{
+    uint32_t in[2] = {call_input(c, 0), call_input(c, 1)};
+    const struct value *power = in[1] == VALUE_NONE ? NULL : &c->g->values[in[1]];
+    if (in[0] != VALUE_NONE && power && power->data && (power->dtype == PEN_DTYPE_I64 || power->dtype == PEN_DTYPE_I32))
+        in[1] = call_value(c, OP_CastLike, (uint32_t[]){in[1], in[0]}, 2);
+    (void)call_emit(c, OP_Pow, in, c->in_count < 2 ? c->in_count : 2, c->out, c->out_count);
+}
+
 /* Before opset 7 a slope of several items is per channel. */
 static void up_prelu(struct call *c)
 {
@@ -183,16 +193,17 @@ static void up_cast_text(struct call *c)
 
 /* ---- normalisation, pooling ------------------------------------------------------------------------------------------------- */
 
-/* Inference form: the running statistics that old forms could also give are for training. */
+/*
+ * Inference form: the running statistics that old forms could also give are for training. The saved ones (outputs 3 and 4) are for the backward pass:
+ * PyTorch names them for layers without running statistics, and nobody reads them. Who does gets a sentence from graph_verify.
+ */
 static void up_batch_norm(struct call *c)
 {
     static const char *const except[] = {"spatial", "is_test", "consumed_inputs", NULL};
     bool training = call_wants(c, 1) || call_wants(c, 2);
-    if (call_int(c, "spatial", 1) == 0 || call_wants(c, 3) || call_wants(c, 4)) {
+    if (call_int(c, "spatial", 1) == 0) {
         call_fail(c, PEN_ERR_UNSUPPORTED,
-                  "node %s: BatchNormalization with spatial=0 or with saved statistics is not supported; export with "
-                  "opset 9 or newer for inference",
-                  c->name);
+                  "node %s: BatchNormalization with spatial=0 is not supported; export with opset 9 or newer", c->name);
         return;
     }
     uint32_t node = call_emit(c, OP_BatchNormalization, c->in, c->in_count, c->out, training ? 3 : 1);
@@ -291,6 +302,49 @@ static void up_lp_pool(struct call *c)
         call_set_int(c, node, ATTR_p, p->type == PB_FLOAT && p->f >= 1 && p->f < 1e6f ? (int64_t)p->f : p->i);
 }
 
+static bool has_negative(const int64_t *items, uint32_t count)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++)
+        found |= items[i] < 0;
+    return found;
+}
+
+/* The data without the rows that negative pads of its spatial axes take away; pads keeps what is to be added. */
+static uint32_t crop_by_pads(struct call *c, int64_t *pads, uint32_t count)
+{
+    int64_t cut[2 * PEN_MAX_RANK] = {0};
+    uint32_t spatial = count / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i < spatial ? 2 + i : 4 + i; /* begins of N, C, spatial..., then ends */
+        cut[at] = pads[i] < 0 ? pads[i] : 0;
+        pads[i] -= cut[at];
+    }
+    uint32_t amounts = call_i64(c, cut, count + 4, false);
+    return call_value(c, OP_Pad, (uint32_t[]){call_input(c, 0), amounts}, 2);
+}
+
+/* PyTorch undoes the last column of a Pad with a negative pad of the pool behind it. */
+static void up_pool(struct call *c)
+{
+    static const char *const except[] = {"pads", NULL};
+    const int64_t *given = NULL;
+    uint32_t count = 0;
+    bool crops = call_ints(c, "pads", &given, &count) && count % 2 == 0 && count + 4 <= 2 * PEN_MAX_RANK &&
+                 c->in_count == 1 && c->out_count == 1 && has_negative(given, count);
+    int64_t *pads = crops ? graph_alloc(c->g, count * sizeof *pads) : NULL;
+    if (crops && !pads)
+        c->status = PEN_ERR_NO_MEMORY;
+    if (pads)
+        memcpy(pads, given, count * sizeof *pads);
+    uint32_t x = pads ? crop_by_pads(c, pads, count) : VALUE_NONE;
+    uint32_t node = call_emit(c, bytes_are(c->op_type, "MaxPool") ? OP_MaxPool : OP_AveragePool, pads ? &x : c->in,
+                              c->in_count, c->out, c->out_count);
+    call_copy_attrs(c, node, pads ? except : NULL);
+    if (pads && c->status == PEN_OK)
+        c->status = graph_attr_ints(c->g, node, ATTR_pads, pads, count);
+}
+
 static void up_roi_align(struct call *c)
 {
     uint32_t node = call_emit(c, OP_RoiAlign, c->in, c->in_count, c->out, c->out_count);
@@ -328,6 +382,7 @@ const struct op_row rows_onnx[] = {
     UP_ROW("", Mul, 1, 6, OP_NONE, up_Mul),
     UP_ROW("", Div, 1, 6, OP_NONE, up_Div),
     UP_ROW("", Pow, 1, 6, OP_NONE, up_Pow),
+    UP_ROW("", Pow, 7, EVER, OP_NONE, up_pow),
     UP_ROW("", And, 1, 6, OP_NONE, up_And),
     UP_ROW("", Or, 1, 6, OP_NONE, up_Or),
     UP_ROW("", Xor, 1, 6, OP_NONE, up_Xor),
@@ -344,6 +399,8 @@ const struct op_row rows_onnx[] = {
     UP_ROW("", LogSoftmax, 1, 12, OP_NONE, up_log_softmax),
     UP_ROW("", Hardmax, 1, 12, OP_NONE, up_hardmax),
     UP_ROW("", GroupNormalization, 1, 20, OP_NONE, up_group_norm),
+    UP_ROW("", AveragePool, 1, EVER, OP_NONE, up_pool),
+    UP_ROW("", MaxPool, 1, EVER, OP_NONE, up_pool),
     UP_ROW("", LpPool, 1, 1, OP_NONE, up_lp_pool),
     UP_ROW("", GlobalLpPool, 1, 1, OP_NONE, up_lp_pool),
     UP_ROW("", RoiAlign, 1, 15, OP_NONE, up_roi_align),

@@ -102,6 +102,26 @@ static void up_scatter(struct call *c)
     call_copy_attrs(c, node, NULL);
 }
 
+/* An experimental operator of the first opsets; PyTorch wrote it for zeros of a computed shape until opset 8. */
+static void up_constant_fill(struct call *c)
+{
+    uint32_t x = call_input(c, 0), like = VALUE_NONE;
+    uint32_t shape = x == VALUE_NONE ? ints_input(c, "shape") : x;
+    float value = call_float(c, "value", 0.0f);
+    if (x != VALUE_NONE && call_int(c, "input_as_shape", 0) == 0)
+        shape = call_value(c, OP_Shape, &x, 1);
+    if (shape == VALUE_NONE || call_attr(c, "extra_shape")) {
+        call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: ConstantFill needs a shape, and none besides", c->name);
+        return;
+    }
+    if (c->status == PEN_OK)
+        c->status = graph_constant_f32(c->g, &value, 1, true, &like);
+    uint32_t item = call_value(c, OP_Cast, &like, 1);
+    if (c->status == PEN_OK)
+        call_set_int(c, c->g->values[item].producer, ATTR_to, call_int(c, "dtype", PEN_DTYPE_F32));
+    (void)call_emit(c, OP_Expand, (uint32_t[]){item, shape}, 2, c->out, c->out_count);
+}
+
 /* ---- resizing -------------------------------------------------------------------------------------------------------------- */
 
 static void asymmetric(struct call *c, uint32_t scales)
@@ -183,6 +203,7 @@ const struct op_row rows_shape[] = {
     UP_ROW("", TopK, 1, 9, OP_NONE, up_topk),
     UP_ROW("", Concat, 1, 3, OP_NONE, up_concat),
     UP_ROW("", Scatter, 1, EVER, OP_NONE, up_scatter),
+    UP_ROW("", ConstantFill, 1, EVER, OP_NONE, up_constant_fill),
     UP_ROW("", Upsample, 1, 6, OP_NONE, up_upsample_1),
     UP_ROW("", Upsample, 7, 8, OP_NONE, up_upsample_7),
     UP_ROW("", Upsample, 9, EVER, OP_NONE, up_upsample_9),

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "build.h"
+#include "graph/annotate.h"
 #include "graph/pass.h"
 
 #define BOUND 2e-6
@@ -253,8 +254,122 @@ Test(fuse, products_spelled_as_einsum)
     einsum_check("bqhd,bkhd->bhqk", DIMS(2, 4, 3, 5), DIMS(2, 6, 3, 5), 0);
     einsum_check("...ji,...jk->...ik", DIMS(2, 3, 4, 5), DIMS(2, 3, 4, 6), 0);
     einsum_check(" b i j , b j k -> b k i ", DIMS(2, 3, 4), DIMS(2, 4, 5), 0);
-    einsum_check("ij,j->i", DIMS(3, 4), 1, (int64_t[]){4}, 1);     /* a vector */
-    einsum_check("abc,cbd->ad", DIMS(2, 3, 4), DIMS(4, 3, 5), 1);  /* two labels summed over */
-    einsum_check("ij,jk->ijk", DIMS(3, 4), DIMS(4, 5), 1);         /* nothing summed over */
-    einsum_check("...ij,jk->...ik", DIMS(2, 3, 4), DIMS(4, 5), 1); /* leading dims of one operand */
+    einsum_check("ij,j->i", DIMS(3, 4), 1, (int64_t[]){4}, 0);            /* a vector */
+    einsum_check("i,i->", 1, (int64_t[]){4}, 1, (int64_t[]){4}, 0);       /* two of them */
+    einsum_check("abc,cbd->ad", DIMS(2, 3, 4), DIMS(4, 3, 5), 0);         /* two labels summed over */
+    einsum_check("abcx,xcbd->da", DIMS(2, 3, 4, 2), DIMS(2, 4, 3, 5), 0); /* three */
+    einsum_check("ij,jk->ijk", DIMS(3, 4), DIMS(4, 5), 0);                /* nothing summed over */
+    einsum_check("ij,ij->ji", DIMS(3, 4), DIMS(3, 4), 0);                 /* all in both */
+    einsum_check("binh,tnh->bnit", DIMS(2, 3, 4, 5), DIMS(6, 4, 5), 0);   /* two that one operand has */
+    einsum_check("td,dnh->tnh", DIMS(2, 3), DIMS(3, 4, 5), 0);            /* two that the other has */
+    einsum_check("...ij,jk->...ik", DIMS(2, 3, 4), DIMS(4, 5), 0);        /* leading dims of one operand */
+    einsum_check("iij,jk->ik", DIMS(3, 3, 4), DIMS(4, 5), 1);             /* a diagonal */
+    einsum_check("aij,jk->ik", DIMS(2, 3, 4), DIMS(4, 5), 1);             /* a sum of one operand alone */
+}
+
+/* An Einsum of any number of operands. */
+static void einsum_many(const char *equation, uint32_t count, const uint32_t *dims)
+{
+    struct graph *g = build_graph();
+    uint32_t in[3];
+    for (uint32_t i = 0; i < count; i++)
+        in[i] = build_input(g, (const char *[]){"a", "b", "c"}[i], 2, (int64_t[]){dims[2 * i], dims[2 * i + 1]});
+    uint32_t out = build_node(g, OP_Einsum, count, in);
+    cr_assert_eq(graph_attr_text(g, maker(g, out), ATTR_equation, equation), PEN_OK);
+    build_output(g, out);
+    struct shape_env *before = run_graph(g);
+    for (int turn = 0; turn < 3; turn++)
+        cr_assert_eq(pass_fuse(g, &(struct pass_report){0}, NULL), PEN_OK);
+    cr_assert_eq(count_op(g, OP_Einsum), 0, "%s", equation);
+    struct shape_env *after = run_graph(g);
+    cr_assert_lt(compare_outputs(before, after), 1e-6, "%s", equation);
+    shape_env_free(before);
+    shape_env_free(after);
+    graph_free(g);
+}
+
+Test(fuse, einsum_of_one_operand_and_of_three)
+{
+    einsum_many("ij->ji", 1, (uint32_t[]){3, 4});
+    einsum_many("ij->j", 1, (uint32_t[]){3, 4});
+    einsum_many("...j->...", 1, (uint32_t[]){3, 4});
+    einsum_many("bi,ij,bj->b", 3, (uint32_t[]){2, 3, 3, 4, 2, 4});
+    einsum_many("ij,jk,kl->il", 3, (uint32_t[]){2, 3, 3, 4, 4, 5});
+}
+
+/* ---- sequences -------------------------------------------------------------------------------------------------------- */
+
+static void sequence_check(struct graph *g)
+{
+    struct shape_env *before = run_graph(g);
+    uint32_t gone = 0;
+    cr_assert_eq(pass_dead(g, &gone), PEN_OK);
+    cr_expect_eq(count_op(g, OP_SequenceAt) + count_op(g, OP_SplitToSequence) + count_op(g, OP_SequenceConstruct) +
+                     count_op(g, OP_ConcatFromSequence),
+                 0);
+    struct shape_env *after = run_graph(g);
+    if (before && shape_known(&before->facts[g->outputs[0]].shape))
+        cr_expect_lt(compare_outputs(before, after), 1e-6);
+    shape_env_free(before);
+    shape_env_free(after);
+    graph_free(g);
+}
+
+static uint32_t element(struct graph *g, uint32_t sequence, int64_t index)
+{
+    uint32_t at;
+    cr_assert_eq(graph_constant_i64(g, &index, 1, true, &at), PEN_OK);
+    return build_node(g, OP_SequenceAt, IDS(sequence, at));
+}
+
+Test(sequence, parts_of_a_split_are_slices)
+{
+    for (int form = 0; form < 4; form++) {
+        struct graph *g = build_graph();
+        uint32_t x = build_input(g, "x", DIMS(7, 2)), lengths = build_list(g, 3, (int64_t[]){1, 4, 2});
+        int64_t three = 3;
+        if (form == 1)
+            cr_assert_eq(graph_constant_i64(g, &three, 1, true, &lengths), PEN_OK);
+        uint32_t s = build_node(g, OP_SplitToSequence, form < 2 ? 2 : 1, (uint32_t[]){x, lengths});
+        cr_assert_eq(graph_attr_int(g, maker(g, s), ATTR_keepdims, form != 3), PEN_OK);
+        uint32_t y = element(g, s, form == 3 ? 2 : -1);
+        build_output(g, y);
+        static const int64_t rows[] = {2, 1, 1, 2};
+        cr_assert_eq(graph_annotate(g, NULL), PEN_OK);
+        cr_assert_eq(pass_dead(g, NULL), PEN_OK);
+        cr_expect_eq(count_op(g, OP_Slice), 1);
+        cr_expect_eq(count_op(g, OP_SplitToSequence), 0);
+        struct shape_env *env = run_graph(g);
+        cr_expect_eq(env->facts[g->outputs[0]].shape.dim[0], rows[form], "form %d", form);
+        cr_expect_eq(env->facts[g->outputs[0]].shape.rank, form == 3 ? 1 : 2);
+        shape_env_free(env);
+        graph_free(g);
+    }
+}
+
+Test(sequence, what_is_put_together_is_taken_or_joined)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(3, 2)), y = build_input(g, "y", DIMS(3, 2));
+    uint32_t s = build_node(g, OP_SequenceConstruct, IDS(x, y));
+    build_output(g, build_node(g, OP_Relu, IDS(element(g, s, 1))));
+    sequence_check(g);
+    g = build_graph();
+    x = build_input(g, "x", DIMS(3, 2));
+    y = build_input(g, "y", DIMS(3, 2));
+    uint32_t all = build_node(g, OP_ConcatFromSequence, IDS(build_node(g, OP_SequenceConstruct, IDS(x, y))));
+    cr_assert_eq(graph_attr_int(g, maker(g, all), ATTR_axis, 1), PEN_OK);
+    cr_assert_eq(graph_attr_int(g, maker(g, all), ATTR_new_axis, 1), PEN_OK);
+    build_output(g, all);
+    sequence_check(g);
+}
+
+Test(sequence, an_element_that_is_not_there_stays_for_the_run_to_refuse)
+{
+    struct graph *g = build_graph();
+    uint32_t s = build_node(g, OP_SplitToSequence, IDS(build_input(g, "x", DIMS(7, 2))));
+    build_output(g, element(g, s, 7));
+    cr_assert_eq(pass_dead(g, NULL), PEN_OK);
+    cr_expect_eq(count_op(g, OP_SequenceAt), 1);
+    graph_free(g);
 }

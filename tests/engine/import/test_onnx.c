@@ -518,3 +518,109 @@ Test(external, what_lies_outside_is_refused)
     cr_assert_eq(l.status, PEN_ERR_UNSUPPORTED, "no folder is known");
     remove_folder(folder);
 }
+
+Test(external, offsets_beyond_four_gigabytes_are_reached)
+{
+    char folder[] = "/tmp/penstock-external-XXXXXX", path[300], offset[32];
+    const int64_t far = ((int64_t)9 << 29) + 4; /* 4.5 GiB */
+    make_folder(folder);
+    (void)snprintf(path, sizeof path, "%s/w.bin", folder);
+    (void)snprintf(offset, sizeof offset, "%lld", (long long)far);
+    FILE *f = fopen(path, "r+b"); /* a file with a hole: nothing lies on the disk */
+    cr_assert(f && fseeko(f, far, SEEK_SET) == 0 && fwrite((float[]){5, 6, 7}, 4, 3, f) == 3 && fclose(f) == 0);
+    struct out graph = external_graph("w.bin", offset, "12");
+    struct loaded l = load(&graph, 17, folder);
+    cr_assert_eq(l.status, PEN_ERR_TOO_LARGE, "the budget counts whole files");
+    struct graph_limits limits = graph_limits_default();
+    static struct out model;
+    limits.model_bytes = (uint64_t)8 << 30;
+    model.size = 0;
+    out_model(&model, 17, &graph);
+    struct graph *g = NULL;
+    struct import_extra extra = {0};
+    struct pen_error error = {0};
+    cr_assert_eq(onnx_read(model.bytes, model.size, folder, &limits, &g, &extra, &error), PEN_OK, "%s", error.text);
+    cr_assert_float_eq(((const float *)g->values[g->nodes[0].in[1]].data)[2], 7, 0);
+    graph_free(g);
+    import_extra_fini(&extra);
+    remove_folder(folder);
+}
+
+/* ---- what PyTorch writes ------------------------------------------------------------------------------------------------ */
+
+Test(onnx, negative_pads_of_a_pool_crop_its_data)
+{
+    struct out graph = {.size = 0}, attrs = {.size = 0};
+    out_value(&graph, 11, "x", 3, (int64_t[]){1, 2, 11});
+    out_attr_ints(&attrs, "kernel_shape", 1, (int64_t[]){2});
+    out_attr_ints(&attrs, "pads", 2, (int64_t[]){1, -2});
+    out_attr_ints(&attrs, "strides", 1, (int64_t[]){3});
+    out_node(&graph, "AveragePool", NULL, NAMES("x"), NAMES("y"), &attrs);
+    out_value(&graph, 12, "y", 0, NULL);
+    struct graph *g = accept(&graph, 7);
+    cr_assert_eq(g->node_count, 2);
+    cr_assert_eq(g->nodes[0].op, OP_Pad);
+    cr_assert_eq(((const int64_t *)g->values[g->nodes[0].in[1]].data)[5], -2);
+    uint32_t count = 0;
+    const int64_t *pads = node_ints(&g->nodes[1], ATTR_pads, &count);
+    cr_assert(count == 2 && pads[0] == 1 && pads[1] == 0);
+    cr_assert_eq(g->values[g->outputs[0]].shape.dim[2], 3);
+    graph_free(g);
+}
+
+Test(onnx, names_for_saved_statistics_are_no_hindrance)
+{
+    struct out graph = begin();
+    out_initializer(&graph, "w", 1, dims3, three, 3);
+    out_node(&graph, "BatchNormalization", NULL, NAMES("x", "w", "w", "w", "w"), NAMES("y", "a", "b", "c", "d"), NULL);
+    out_value(&graph, 12, "y", 2, dims_n3);
+    struct graph *g = accept(&graph, 9);
+    cr_assert_eq(g->nodes[0].op, OP_BatchNormalization);
+    graph_free(g);
+    out_node(&graph, "Identity", NULL, NAMES("d"), NAMES("z"), NULL);
+    out_value(&graph, 12, "z", 0, NULL);
+    refuse(&graph, 9, PEN_ERR_INVALID, "'d', which nothing gives");
+}
+
+Test(onnx, constant_fill_makes_a_tensor_of_a_computed_shape)
+{
+    struct out graph = begin(), attrs = {.size = 0};
+    out_attr_int(&attrs, "dtype", PEN_DTYPE_I64);
+    out_attr_int(&attrs, "input_as_shape", 0);
+    out_node(&graph, "ConstantFill", NULL, NAMES("x"), NAMES("y"), &attrs);
+    out_value(&graph, 12, "y", 0, NULL);
+    struct graph *g = accept(&graph, 7);
+    cr_assert_eq(g->values[g->outputs[0]].dtype, PEN_DTYPE_I64);
+    cr_assert_eq(g->values[g->outputs[0]].shape.rank, 2);
+    graph_free(g);
+}
+
+Test(onnx, an_integer_exponent_becomes_one_of_the_base)
+{
+    struct out graph = begin(), t = {.size = 0};
+    const int64_t two = 2;
+    out_varint(&t, 2, PEN_DTYPE_I64);
+    out_text(&t, 8, "two");
+    out_bytes(&t, 9, &two, sizeof two);
+    out_message(&graph, 5, &t);
+    out_node(&graph, "Pow", NULL, NAMES("x", "two"), NAMES("y"), NULL);
+    out_value(&graph, 12, "y", 0, NULL);
+    struct graph *g = accept(&graph, 13);
+    cr_assert_eq(g->nodes[0].op, OP_CastLike);
+    cr_assert_eq(g->values[g->outputs[0]].dtype, PEN_DTYPE_F32);
+    graph_free(g);
+}
+
+Test(onnx, leftovers_of_pytorch_are_named_by_their_function)
+{
+    struct out graph = begin(), attrs = {.size = 0}, function = {.size = 0};
+    out_text(&function, 1, "operator");
+    out_text(&function, 4, "erfinv");
+    out_varint(&function, 20, 3);
+    out_message(&attrs, 5, &function);
+    out_node(&graph, "ATen", "org.pytorch.aten", NAMES("x"), NAMES("y"), &attrs);
+    out_node(&graph, "cosh", "org.pytorch.aten", NAMES("y"), NAMES("z"), NULL);
+    out_value(&graph, 12, "z", 0, NULL);
+    refuse(&graph, 13, PEN_ERR_UNSUPPORTED, "org.pytorch.aten::ATen(erfinv)");
+    refuse(&graph, 13, PEN_ERR_UNSUPPORTED, "org.pytorch.aten::cosh");
+}

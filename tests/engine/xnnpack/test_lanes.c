@@ -1,4 +1,4 @@
-/* Along one axis and at computed places: running sums, TopK, Hardmax, norms, triangles, crops, scatters, grids, rotary positions. */
+/* Along one axis and at computed places: running sums, TopK, Hardmax, norms, triangles, crops, scatters, grids, rotary positions, transforms, integers. */
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -171,6 +171,122 @@ Test(xnnpack_lanes, bytes_by_the_range_of_the_data)
         cross_range(c, ranges[i][0], ranges[i][1]);
         cross_input(c, F32, 2, (int64_t[]){3, 20001}, false);
         cross_outputs(c, 3);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_rotary, one_table_serves_the_whole_batch)
+{
+    struct cross *c = cross_new(OP_RotaryEmbedding);
+    cross_input(c, F32, 4, (int64_t[]){3, 2, 5, 8}, false);
+    cross_input(c, F32, 3, (int64_t[]){1, 5, 4}, false);
+    cross_input(c, F32, 3, (int64_t[]){1, 5, 4}, false);
+    cross_check(c);
+}
+
+static void transform_check(int64_t length, int form)
+{
+    static const int64_t axes[] = {1, 2};
+    bool inverse = form & 1, onesided = form & 2, real = (form & 4) != 0 && !(inverse && onesided);
+    struct cross *c = cross_new(OP_DFT);
+    cross_input(c, F32, 4, (int64_t[]){2, 12, 9, real ? 1 : 2}, false);
+    cross_data(c, PEN_DTYPE_I64, 0, NULL, &length, true);
+    cross_data(c, PEN_DTYPE_I64, 0, NULL, &axes[form >> 3 & 1], true);
+    cross_int(c, ATTR_inverse, inverse);
+    cross_int(c, ATTR_onesided, onesided);
+    cross_check(c);
+}
+
+Test(xnnpack_fourier, transforms_of_any_length_along_any_axis)
+{
+    static const int64_t lengths[] = {1, 2, 7, 12, 16, 15, 22};
+    for (int form = 0; form < 16; form++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            transform_check(lengths[i], form);
+        }
+    }
+}
+
+Test(xnnpack_fourier, frames_with_and_without_a_window)
+{
+    for (int form = 0; form < 8; form++) {
+        struct cross *c = cross_new(OP_STFT);
+        const int64_t step = 5, frame = 20;
+        cross_input(c, F32, 3, (int64_t[]){2, 90, form & 4 ? 2 : 1}, false);
+        cross_data(c, PEN_DTYPE_I64, 0, NULL, &step, true);
+        if (form & 1) {
+            cross_input(c, F32, 1, &frame, false);
+        } else {
+            cross_omit(c);
+        }
+        cross_data(c, PEN_DTYPE_I64, 0, NULL, &frame, true);
+        cross_int(c, ATTR_onesided, form >> 1 & 1);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_lanes, integers_are_reduced_over_any_axes)
+{
+    static const enum op ops[] = {OP_ReduceSum, OP_ReduceProd, OP_ReduceMax, OP_ReduceMin};
+    static const int64_t axes[][3] = {{0, 2, 3}, {1, 3, 3}, {3, 3, 3}, {0, 1, 1}};
+    for (int form = 0; form < 32; form++) {
+        struct cross *c = cross_new(ops[form % 4]);
+        cross_input(c, form & 4 ? PEN_DTYPE_I64 : PEN_DTYPE_I32, 4, (int64_t[]){3, 4, 5, 6}, false);
+        cross_i64(c, form >> 3 < 2 ? 2 : 1, axes[form >> 3]);
+        cross_int(c, ATTR_keepdims, form >> 2 & 1);
+        cross_check(c);
+    }
+    struct cross *c = cross_new(OP_ReduceMax);
+    cross_input(c, PEN_DTYPE_U8, 2, (int64_t[]){7, 9}, false);
+    cross_check(c);
+}
+
+Test(xnnpack_lanes, places_of_the_largest_integers)
+{
+    for (int form = 0; form < 16; form++) {
+        struct cross *c = cross_new(form & 1 ? OP_ArgMax : OP_ArgMin);
+        cross_input(c, form & 2 ? PEN_DTYPE_I64 : PEN_DTYPE_I32, 3, (int64_t[]){4, 11, 6}, false);
+        cross_int(c, ATTR_axis, form >> 3 & 1);
+        cross_int(c, ATTR_select_last_index, form >> 2 & 1);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_lanes, powers_of_integers)
+{
+    const int64_t base[] = {-3, -1, 0, 1, 2, 7, 3, -1}, power[] = {3, 5, 0, -2, 62, 40, -1, -4};
+    struct cross *c = cross_new(OP_Pow);
+    cross_data(c, PEN_DTYPE_I64, 1, (int64_t[]){8}, base, false);
+    cross_data(c, PEN_DTYPE_I64, 1, (int64_t[]){8}, power, false);
+    cross_check(c);
+}
+
+Test(xnnpack_lanes, infinities_of_doubles)
+{
+    const double odd[] = {(double)INFINITY, -(double)INFINITY, (double)NAN, 0, 1e300};
+    for (int form = 0; form < 4; form++) {
+        struct cross *c = cross_new(form == 3 ? OP_IsNaN : OP_IsInf);
+        cross_data(c, PEN_DTYPE_F64, 1, (int64_t[]){5}, odd, false);
+        if (form < 3) {
+            cross_int(c, ATTR_detect_positive, form != 1);
+            cross_int(c, ATTR_detect_negative, form != 2);
+        }
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_lanes, columns_become_images)
+{
+    for (int form = 0; form < 8; form++) {
+        int64_t stride = form & 1 ? 2 : 1, pad = form & 2 ? 1 : 0, dilation = form & 4 ? 2 : 1;
+        int64_t rows = (9 + 2 * pad - 2 * dilation - 1) / stride + 1, columns = (8 + pad - dilation - 1) / stride + 1;
+        struct cross *c = cross_new(OP_Col2Im);
+        cross_input(c, F32, 3, (int64_t[]){2, 3 * 6, rows * columns}, false);
+        cross_i64(c, 2, (int64_t[]){9, 8});
+        cross_i64(c, 2, (int64_t[]){3, 2});
+        cross_ints(c, ATTR_strides, 2, (int64_t[]){stride, stride});
+        cross_ints(c, ATTR_pads, 4, (int64_t[]){pad, pad, pad, 0});
+        cross_ints(c, ATTR_dilations, 2, (int64_t[]){dilation, dilation});
         cross_check(c);
     }
 }
