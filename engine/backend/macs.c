@@ -90,6 +90,16 @@ static uint64_t svm_macs(const struct call *c)
     return list != NULL && features > 0 ? product(in_shape(c, 0)) / features * list->count : 0;
 }
 
+/* Rows of x that go through k experts each: weights [experts, out, in] of two layers or three. */
+static uint64_t experts_macs(const struct call *c)
+{
+    const struct shape *x = in_shape(c, 0), *w = in_shape(c, 2);
+    uint64_t rows = last_dim(x) > 0 ? product(x) / last_dim(x) : 0, experts = dim(w, 0),
+             k = (uint64_t)node_int(c->n, ATTR_k, 1);
+    uint64_t all = product(w) + product(in_shape(c, 4)) + (c->n->in_count > 6 ? product(in_shape(c, 6)) : 0);
+    return experts > 0 ? rows * k * (all / experts) : 0;
+}
+
 /* LSTM, GRU, RNN: W [dirs, gates * hidden, input], R [dirs, gates * hidden, hidden], X [steps, batch, input] or [batch, steps, input]. */
 static uint64_t rnn_macs(const struct call *c)
 {
@@ -248,6 +258,7 @@ static uint64_t (*const counters[OP_COUNT])(const struct call *c) = {
     [OP_Einsum] = KEPT_ROW(graph_Einsum, einsum_macs),
     [OP_QGemm] = KEPT_ROW(graph_QGemm, gemm_macs),
     [OP_MatMulNBits] = KEPT_ROW(graph_MatMulNBits, matmul_macs),
+    [OP_MoE] = KEPT_ROW(graph_MoE, experts_macs),
     [OP_GRU] = KEPT_ROW(graph_GRU, rnn_macs),
     [OP_LSTM] = KEPT_ROW(graph_LSTM, rnn_macs),
     [OP_RNN] = KEPT_ROW(graph_RNN, rnn_macs),

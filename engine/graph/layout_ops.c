@@ -275,7 +275,9 @@ bool turn_node(struct turner *t, uint32_t node)
     case OP_QLinearConv:
     case OP_MaxPool:
     case OP_AveragePool:
+    case OP_QLinearAveragePool:
         return turn_spatial(t, node, true);
+    case OP_QLinearGlobalAveragePool:
     case OP_GlobalAveragePool:
     case OP_GlobalMaxPool:
     case OP_BatchNormalization:

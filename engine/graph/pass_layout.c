@@ -202,7 +202,7 @@ static bool worth_it(const struct graph *g)
     for (uint32_t i = 0; i < g->node_count; i++) {
         enum op op = g->nodes[i].dead ? OP_NONE : g->nodes[i].op;
         if (op == OP_Conv || op == OP_ConvTranspose || op == OP_MaxPool || op == OP_AveragePool ||
-            op == OP_QLinearConv || op == OP_ConvInteger)
+            op == OP_QLinearConv || op == OP_QLinearAveragePool || op == OP_ConvInteger)
             return true;
     }
     return false;

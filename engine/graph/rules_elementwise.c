@@ -17,6 +17,13 @@ enum pen_status infer_same_bool(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
+enum pen_status infer_murmur_hash(struct infer *c, struct pen_error *reterr)
+{
+    (void)reterr;
+    infer_put(c, 0, node_int(c->n, ATTR_positive, 1) != 0 ? PEN_DTYPE_U32 : PEN_DTYPE_I32, infer_shape_of(c, 0));
+    return PEN_OK;
+}
+
 enum pen_status infer_same_f32(struct infer *c, struct pen_error *reterr)
 {
     (void)reterr;

@@ -87,6 +87,8 @@ bool case_noise(const char *model_path, const struct case_set *set, double *ret_
 #define CASE_NOISE_MAX                                                                                                 \
     0.01 /* a model that amplifies rounding further than this has no right answer to be told from a wrong one */
 
+/* compare.c: steps of 16-bit integers rather than of bytes, by the range of what is expected. */
+bool compare_fine(const struct rt_value *expected, double step);
 /* compare.c: what was found; max_abs and max_rel over all elements. False with a reason. noise, step: those of the case_set. */
 struct comparison {
     double max_abs, max_rel;

@@ -86,12 +86,26 @@ static enum pen_status tensor_read(const cJSON *entry, const char *folder, struc
     return status;
 }
 
+/* What made a value; a node that only moves elements is passed over. */
+static const struct node *maker_of(const struct graph *g, uint32_t value)
+{
+    const struct node *n = NULL;
+    for (uint32_t hops = 0; hops < 8; hops++) {
+        uint32_t producer = g->values[value].producer;
+        n = producer != NODE_NONE ? &g->nodes[producer] : NULL;
+        if (n == NULL || (n->op != OP_Transpose && n->op != OP_Reshape && n->op != OP_Identity)) {
+            break;
+        }
+        value = n->in[0];
+    }
+    return n;
+}
+
 /* The scale behind a float output that a DequantizeLinear with one constant scale gives; 0 when it is not so. */
 static double output_step(const struct pen_model *model, uint32_t output)
 {
     const struct graph *g = model->graph;
-    uint32_t producer = g->values[g->outputs[output]].producer;
-    const struct node *n = producer != NODE_NONE ? &g->nodes[producer] : NULL;
+    const struct node *n = maker_of(g, g->outputs[output]);
     const struct value *scale = n != NULL && n->op == OP_DequantizeLinear ? node_in(g, n, 1) : NULL;
     float step = 0;
     if (scale != NULL && scale->data != NULL && scale->dtype == PEN_DTYPE_F32 && scale->bytes == sizeof step) {

@@ -103,6 +103,11 @@ static double range_of(const struct rt_value *v, int64_t count)
     return range > 0 ? range : largest;
 }
 
+bool compare_fine(const struct rt_value *expected, double step)
+{
+    return step * 1024 < range_of(expected, shape_elements(&expected->shape));
+}
+
 /* What one unit in the last place of a 16-bit output is to its value: both sides have been rounded to it. */
 static double one_unit(enum pen_dtype dtype)
 {
@@ -124,9 +129,13 @@ static struct limits limits_of(const struct rt_value *expected, const struct tol
 {
     struct limits l = {.integer = is_integer(expected->dtype)};
     double unit = one_unit(expected->dtype), share = fmax(t->rtol, 3 * noise);
-    double range = l.integer || step > 0 ? 0 : range_of(expected, shape_elements(&expected->shape));
-    if (l.integer || step > 0) {
-        l.fixed = l.integer ? t->lsb : t->lsb * step * (1 + STEP_SLACK); /* whole steps, as rounded floats */
+    double range = l.integer ? 0 : range_of(expected, shape_elements(&expected->shape));
+    double steps = t->lsb * step * (1 + STEP_SLACK); /* whole ones, as rounded floats */
+    if (step > 0 && 3 * noise * range > steps) {
+        l.fixed = 3 * noise * range;
+        snprintf(l.words, sizeof l.words, "%.3g of the range %.3g, more than %g steps", 3 * noise, range, t->lsb);
+    } else if (l.integer || step > 0) {
+        l.fixed = l.integer ? t->lsb : steps;
         snprintf(l.words, sizeof l.words, "%g step%s", t->lsb, t->lsb == 1 ? "" : "s");
     } else if (t->by_range && range > 0) {
         l.fixed = share * range;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { IN_Q, IN_K, IN_V, IN_PAST_K, IN_PAST_V, IN_LAST, IN_TOTAL, IN_COS, IN_SIN, IN_POSITIONS, IN_BIAS };
+enum { IN_Q, IN_K, IN_V, IN_PAST_K, IN_PAST_V, IN_LAST, IN_TOTAL, IN_COS, IN_SIN, IN_POSITIONS, IN_BIAS, IN_SINKS };
 
 struct group {
     int64_t batch, length, heads, kv_heads, size, past_room, room; /* room: rows of the present caches */
@@ -18,7 +18,10 @@ struct group {
     double *q, *k, *v;             /* [batch, length, heads * size], kv_heads * size */
     const double *cosines, *sines; /* [positions, half] */
     int64_t positions;
-    double *keys, *values; /* present: [batch, kv_heads, room, size] */
+    const double *bias, *sinks; /* [1 or batch, 1 or heads, length, tokens in all], [heads]; NULL without */
+    int64_t bias_batch, bias_head, bias_row; /* strides, 0 where one is for all */
+    bool smooth;                             /* one more score of 0 (or the head's sink) that no key has */
+    double *keys, *values;                   /* present: [batch, kv_heads, room, size] */
 };
 
 static enum pen_status sizes_read(struct kernel_call *k, struct group *g)
@@ -26,6 +29,11 @@ static enum pen_status sizes_read(struct kernel_call *k, struct group *g)
     const struct shape *q = &k->in[IN_Q].shape;
     int64_t total = 0;
     size_t count = 0;
+    for (uint32_t i = IN_LAST; i <= IN_TOTAL; i++) {
+        if (!kernel_has(k, i)) {
+            return kernel_fail(k, PEN_ERR_INVALID, "needs input %u, lengths", i);
+        }
+    }
     *g = (struct group){.heads = node_int(k->n, ATTR_num_heads, 0), .kv_heads = node_int(k->n, ATTR_kv_num_heads, 0)};
     bool packed = !kernel_has(k, IN_K);
     int64_t all = packed ? g->heads + 2 * g->kv_heads : g->heads;
@@ -42,7 +50,7 @@ static enum pen_status sizes_read(struct kernel_call *k, struct group *g)
         return kernel_fail(k, PEN_ERR_SHAPE, "keys or values do not fit the queries");
     }
     for (uint32_t i = IN_PAST_K; i <= IN_PAST_V; i++) {
-        const struct shape *p = &k->in[i].shape;
+        const struct shape *p = kernel_has(k, i) ? &k->in[i].shape : NULL;
         if (kernel_has(k, i) != kernel_has(k, IN_PAST_K) ||
             (kernel_has(k, i) && (p->rank != 4 || p->dim[0] != g->batch || p->dim[1] != g->kv_heads ||
                                   p->dim[3] != g->size || (i == IN_PAST_V && p->dim[2] != g->past_room)))) {
@@ -61,6 +69,46 @@ static enum pen_status sizes_read(struct kernel_call *k, struct group *g)
     g->scale = g->scale == 0.0 ? 1.0 / sqrt((double)g->size) : g->scale;
     g->softcap = (double)node_float(k->n, ATTR_softcap, 0.0f);
     return status;
+}
+
+/* The bias on scores and the sinks, where there are any. */
+static enum pen_status scores_read(struct kernel_call *k, struct group *g)
+{
+    double *bias = NULL, *sinks = NULL;
+    enum pen_status status = PEN_OK;
+    int64_t total = load_one_i64(k->in[IN_TOTAL].data, k->in[IN_TOTAL].dtype, 0);
+    g->smooth = node_int(k->n, ATTR_smooth_softmax, 0) > 0 || kernel_has(k, IN_SINKS);
+    if (kernel_has(k, IN_SINKS)) {
+        status = shape_elements(&k->in[IN_SINKS].shape) == g->heads
+                     ? kernel_doubles(k, IN_SINKS, &sinks)
+                     : kernel_fail(k, PEN_ERR_SHAPE, "needs one sink for each head");
+    }
+    if (status == PEN_OK && kernel_has(k, IN_BIAS)) {
+        const struct shape *s = &k->in[IN_BIAS].shape;
+        if (s->rank != 4 || (s->dim[0] != 1 && s->dim[0] != g->batch) || (s->dim[1] != 1 && s->dim[1] != g->heads) ||
+            s->dim[2] != g->length || s->dim[3] < total) {
+            return kernel_fail(k, PEN_ERR_SHAPE, "the attention bias does not fit");
+        }
+        g->bias_row = s->dim[3];
+        g->bias_head = s->dim[1] == 1 ? 0 : s->dim[2] * s->dim[3];
+        g->bias_batch = s->dim[0] == 1 ? 0 : s->dim[1] * s->dim[2] * s->dim[3];
+        status = kernel_doubles(k, IN_BIAS, &bias);
+    }
+    g->bias = bias;
+    g->sinks = sinks;
+    return status;
+}
+
+/* Where token t of entry b stands: given, or behind the `past` ones. A prompt's are counted from the first one given. */
+static int64_t position_of(const struct kernel_call *k, const struct group *g, int64_t b, int64_t t, int64_t past,
+                           bool prompt)
+{
+    if (!kernel_has(k, IN_POSITIONS)) {
+        return past + t;
+    }
+    const struct rt_value *ids = &k->in[IN_POSITIONS];
+    int64_t count = shape_elements(&ids->shape), at = prompt ? 0 : b * g->length + t;
+    return at < count ? load_one_i64(ids->data, ids->dtype, at) + (prompt ? t : 0) : -1;
 }
 
 /* Columns [first, first + width) of every row of x. */
@@ -151,8 +199,12 @@ static void query_run(const struct group *g, int64_t b, int64_t h, int64_t i, in
         }
         scores[j] = dot * g->scale;
         scores[j] = g->softcap > 0.0 ? g->softcap * tanh(scores[j] / g->softcap) : scores[j];
+        scores[j] += g->bias != NULL ? g->bias[b * g->bias_batch + h * g->bias_head + i * g->bias_row + j] : 0.0;
         max = fmax(max, scores[j]);
     }
+    double sink = g->sinks != NULL ? g->sinks[h] : 0.0;
+    max = g->smooth ? fmax(max, sink) : max;
+    sum = g->smooth ? exp(sink - max) : 0.0;
     for (int64_t j = from; j < end; j++) {
         scores[j] = exp(scores[j] - max);
         sum += scores[j];
@@ -170,17 +222,21 @@ static enum pen_status entry_run(struct kernel_call *k, const struct group *g, i
     int64_t last = load_one_i64(k->in[IN_LAST].data, k->in[IN_LAST].dtype, b);
     int64_t total = load_one_i64(k->in[IN_TOTAL].data, k->in[IN_TOTAL].dtype, 0);
     int64_t past = total == g->length ? 0 : last + 1 - g->length; /* a prompt starts at 0, padded behind */
-    if (last < 0 || last >= total || past < 0 || past > g->past_room || past + g->length > g->room ||
-        (g->half > 0 && past + g->length > g->positions)) {
+    if (last < 0 || last >= total || past < 0 || past > g->past_room || past + g->length > g->room) {
         return kernel_fail(k, PEN_ERR_INVALID, "a sequence of %lld tokens with %lld new ones", (long long)last + 1,
                            (long long)g->length);
     }
-    for (int64_t t = 0; t < g->length; t++) {
-        for (int64_t h = 0; g->half > 0 && h < g->heads; h++) {
-            turn(g, g->q + ((b * g->length + t) * g->heads + h) * g->size, past + t);
+    for (int64_t t = 0; t < g->length && g->half > 0; t++) {
+        int64_t at = position_of(k, g, b, t, past, total == g->length);
+        if (at < 0 || at >= g->positions) {
+            return kernel_fail(k, PEN_ERR_INVALID, "position %lld of a table of %lld", (long long)at,
+                               (long long)g->positions);
         }
-        for (int64_t h = 0; g->half > 0 && h < g->kv_heads; h++) {
-            turn(g, g->k + ((b * g->length + t) * g->kv_heads + h) * g->size, past + t);
+        for (int64_t h = 0; h < g->heads; h++) {
+            turn(g, g->q + ((b * g->length + t) * g->heads + h) * g->size, at);
+        }
+        for (int64_t h = 0; h < g->kv_heads; h++) {
+            turn(g, g->k + ((b * g->length + t) * g->kv_heads + h) * g->size, at);
         }
     }
     cache_fill(g, b, past, old_k, g->k, g->keys);
@@ -221,6 +277,7 @@ enum pen_status kernel_group_query_attention(struct kernel_call *k)
     double *old_k = NULL, *old_v = NULL;
     enum pen_status status = sizes_read(k, &g);
     status = status == PEN_OK ? data_read(k, &g) : status;
+    status = status == PEN_OK ? scores_read(k, &g) : status;
     status = status == PEN_OK ? outputs_new(k, &g) : status;
     if (status == PEN_OK && kernel_has(k, IN_PAST_K)) {
         status = kernel_doubles(k, IN_PAST_K, &old_k);

@@ -161,6 +161,7 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
                       .directions = rec->dim[0],
                       .gates = gates,
                       .act_per = acts,
+                      .rounded = node_int(k->n, ATTR_rounded_state, 0) != 0,
                       .reverse_first = node_text_is(k->n, ATTR_direction, "reverse", false),
                       .clip = (double)node_float(k->n, ATTR_clip, 0.0f)};
     r->time = x->dim[r->batch_first ? 1 : 0];
@@ -177,7 +178,8 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
     r->c = kernel_scratch(k, state);
     r->gate = kernel_scratch(k, gate);
     r->scratch = kernel_scratch(k, 2 * gate);
-    bool ok = r->h != NULL && r->c != NULL && r->gate != NULL && r->scratch != NULL;
+    r->bytes = r->rounded ? kernel_scratch(k, state) : r->h;
+    bool ok = r->bytes != NULL && r->h != NULL && r->c != NULL && r->gate != NULL && r->scratch != NULL;
     return ok ? PEN_OK : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the state");
 }
 
@@ -249,30 +251,68 @@ static void state_start(struct rnn *r, int64_t direction)
     }
 }
 
+/* x rounded to bytes over its own range, which holds 0, and back: DynamicQuantizeLinear, in float as there. */
+static void bytes_round(const double *x, int64_t n, double *y)
+{
+    float low = 0.0f, high = 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        low = fminf(low, (float)x[i]);
+        high = fmaxf(high, (float)x[i]);
+    }
+    float scale = (high - low) / 255.0f;
+    float zero = scale > 0.0f ? nearbyintf(fminf(fmaxf(-low / scale, 0.0f), 255.0f)) : 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        float code = scale > 0.0f ? nearbyintf((float)x[i] / scale) + zero : 0.0f;
+        y[i] = scale > 0.0f ? (double)(fminf(fmaxf(code, 0.0f), 255.0f) - zero) * (double)scale : 0.0;
+    }
+}
+
+/* Where an entry ended: its state goes out. */
+static void state_store(struct kernel_call *k, const struct rnn *r, int64_t d, int64_t b, bool has_cell)
+{
+    enum pen_dtype dtype = k->in[0].dtype;
+    if (kernel_wants(k, 1)) {
+        store_f64(k->out[1].data, dtype, state_at(r, d, b), 1, r->hidden, r->h + b * r->hidden);
+    }
+    if (has_cell && kernel_wants(k, 2)) {
+        store_f64(k->out[2].data, dtype, state_at(r, d, b), 1, r->hidden, r->c + b * r->hidden);
+    }
+}
+
+/* Step i of entry b, where its sequence is that long. */
+static void entry_step(struct kernel_call *k, struct rnn *r, rnn_step step, int64_t d, int64_t b, int64_t i)
+{
+    double *h = r->h + b * r->hidden, *c = r->c + b * r->hidden;
+    int64_t t = d == 1 || r->reverse_first ? r->lengths[b] - 1 - i : i;
+    if (i >= r->lengths[b]) {
+        return;
+    }
+    if (r->rounded) {
+        memcpy(h, r->bytes + b * r->hidden, (size_t)r->hidden * sizeof *h);
+    }
+    step(r, k->n, d, r->x + (r->batch_first ? b * r->time + t : t * r->batch + b) * r->input, h, c);
+    if (kernel_wants(k, 0)) {
+        store_f64(k->out[0].data, k->in[0].dtype, output_at(r, t, d, b), 1, r->hidden, h);
+    }
+}
+
 enum pen_status rnn_run(struct kernel_call *k, struct rnn *r, rnn_step step, bool has_cell)
 {
     enum pen_status status = outputs_new(k, r, has_cell);
-    enum pen_dtype dtype = k->in[0].dtype;
     for (int64_t d = 0; d < r->directions && status == PEN_OK; d++) {
-        bool reverse = d == 1 || r->reverse_first;
         state_start(r, d);
-        for (int64_t b = 0; b < r->batch; b++) {
-            double *h = r->h + b * r->hidden, *c = r->c + b * r->hidden;
-            for (int64_t i = 0; i < r->lengths[b]; i++) {
-                int64_t t = reverse ? r->lengths[b] - 1 - i : i;
-                step(r, k->n, d, r->x + (r->batch_first ? b * r->time + t : t * r->batch + b) * r->input, h, c);
-                if (kernel_wants(k, 0)) {
-                    store_f64(k->out[0].data, dtype, output_at(r, t, d, b), 1, r->hidden, h);
-                }
+        for (int64_t i = 0; i < r->time && status == PEN_OK; i++) {
+            if (r->rounded) {
+                bytes_round(r->h, r->batch * r->hidden, r->bytes);
             }
-            if (kernel_wants(k, 1)) {
-                store_f64(k->out[1].data, dtype, state_at(r, d, b), 1, r->hidden, h);
+            for (int64_t b = 0; b < r->batch; b++) {
+                entry_step(k, r, step, d, b, i);
             }
-            if (has_cell && kernel_wants(k, 2)) {
-                store_f64(k->out[2].data, dtype, state_at(r, d, b), 1, r->hidden, c);
-            }
+            status = kernel_cancelled(k);
         }
-        status = kernel_cancelled(k);
+        for (int64_t b = 0; b < r->batch && status == PEN_OK; b++) {
+            state_store(k, r, d, b, has_cell);
+        }
     }
     return status;
 }

@@ -17,6 +17,7 @@ struct rnn {
     int64_t time, batch, input, hidden, directions, gates;
     bool batch_first;
     bool reverse_first;           /* the only direction runs backwards */
+    bool rounded;                 /* the state of all entries is rounded to bytes together before each step */
     double clip;                  /* 0 = none */
     struct rnn_activation act[6]; /* per direction and activation: act[direction * per + i] */
     uint32_t act_per;
@@ -26,6 +27,7 @@ struct rnn {
     const double *h0, *c0, *p; /* initial states as stored, peepholes [directions, 3 * hidden]; NULL when absent */
     const int64_t *lengths;    /* [batch] */
     double *h, *c;             /* state of one direction: [batch, hidden] */
+    double *bytes;             /* rounded: [batch, hidden] */
     double *gate;              /* [gates * hidden] of one step */
     double *scratch;           /* [2 * gates * hidden] */
 };

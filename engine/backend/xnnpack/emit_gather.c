@@ -4,7 +4,8 @@
 
 /* Gather: x is [outer, axis, inner], y is [outer, indices, inner]. Indices are checked on every run. */
 struct gather {
-    size_t outer, axis, inner, count; /* inner in bytes */
+    size_t outer, axis, inner, count; /* inner in bytes; in elements when bits is not 0 */
+    size_t bits;                      /* of elements that do not fill bytes, else 0 */
     bool wide;                        /* indices are i64 */
 };
 
@@ -19,8 +20,7 @@ struct gather_job {
 static bool gather_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0), *indices = node_in(g, n, 1);
-    if (x == NULL || pen_dtype_bits(x->dtype) < 8 ||
-        (!dtype_is(indices, PEN_DTYPE_I64) && !dtype_is(indices, PEN_DTYPE_I32))) {
+    if (x == NULL || (!dtype_is(indices, PEN_DTYPE_I64) && !dtype_is(indices, PEN_DTYPE_I32))) {
         return refuse(ret_reason, "not for these types");
     }
     return (x->shape.rank > 0 && shape_axis(node_int(n, ATTR_axis, 0), x->shape.rank) >= 0) ||
@@ -31,6 +31,19 @@ static int64_t index_at(const struct gather *q, const void *indices, size_t i)
 {
     int64_t v = q->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
     return v < 0 ? v + (int64_t)q->axis : v;
+}
+
+/* Elements of less than a byte, one by one: the results of one index begin within a byte. */
+static void bits_copy(const struct gather_job *j)
+{
+    const struct gather *q = j->q;
+    memset(j->y, 0, (q->outer * q->count * q->inner * q->bits + 7) / 8);
+    for (size_t i = 0; i < q->outer * q->count * q->inner; i++) {
+        size_t row = i / q->inner, at = (size_t)index_at(q, j->indices, row % q->count);
+        size_t from = ((row / q->count * q->axis + at) * q->inner + i % q->inner) * q->bits, to = i * q->bits;
+        unsigned item = (unsigned)j->x[from / 8] >> (from % 8) & ((1u << q->bits) - 1u);
+        j->y[to / 8] = (uint8_t)(j->y[to / 8] | item << (to % 8));
+    }
 }
 
 static void gather_task(void *context, size_t unit)
@@ -55,6 +68,10 @@ static enum pen_status gather_run(struct step *s, struct run *r)
         }
     }
     struct gather_job j = {q, s->in[0], s->in[1], s->out[0], 65536 / (q->inner + 1) + 1};
+    if (q->bits > 0) {
+        bits_copy(&j);
+        return PEN_OK;
+    }
     parallel(r, gather_task, &j, (q->outer * q->count + j.unit_rows - 1) / j.unit_rows);
     return PEN_OK;
 }
@@ -67,7 +84,7 @@ static enum pen_status gather_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     int32_t axis = shape_axis(node_int(b->n, ATTR_axis, 0), x->shape.rank);
-    size_t size = pen_dtype_bits(x->dtype) / 8, elements = 1;
+    size_t bits = pen_dtype_bits(x->dtype), elements = 1;
     q->outer = 1;
     for (int32_t d = 0; d < axis; d++) {
         q->outer *= (size_t)x->shape.dim[d];
@@ -76,7 +93,8 @@ static enum pen_status gather_build(struct build *b)
         elements *= (size_t)x->shape.dim[d];
     }
     q->axis = (size_t)x->shape.dim[axis];
-    q->inner = elements * size;
+    q->bits = bits < 8 && elements * bits % 8 != 0 ? bits : 0;
+    q->inner = q->bits > 0 ? elements : elements * bits / 8;
     q->count = (size_t)shape_elements(&indices->shape);
     q->wide = indices->dtype == PEN_DTYPE_I64;
     if (shape_elements(&build_out(b, 0)->shape) != (int64_t)(q->outer * q->count * elements)) {

@@ -2,6 +2,7 @@
 
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/norm_last.h"
 
 /*
  * Normalisations over runs of memory: x is [rows, n]. LayerNormalization and RMSNormalization scale per element of a row; InstanceNormalization and
@@ -29,7 +30,7 @@ static bool norm_supports(const struct graph *g, const struct node *n, const cha
     int32_t rank = node_in(g, n, 0)->shape.rank;
     if (n->op == OP_InstanceNormalization || n->op == OP_GroupNormalization) {
         bool last = node_int(n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC;
-        return (rank >= 3 && !last) || refuse(ret_reason, "channels last");
+        return (rank >= 3 && (!last || n->op == OP_InstanceNormalization)) || refuse(ret_reason, "channels last");
     }
     return (rank > 0 && shape_axis(node_int(n, ATTR_axis, -1), rank) >= 0) || refuse(ret_reason, "axis out of range");
 }
@@ -124,6 +125,9 @@ static bool statistics_fit(const struct build *b, const struct norm *q)
 static enum pen_status norm_build(struct build *b)
 {
     const struct shape *x = &build_in(b, 0)->shape;
+    if (b->n->op == OP_InstanceNormalization && node_int(b->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC) {
+        return norm_last_build(b);
+    }
     struct norm *q = build_alloc(b, sizeof *q);
     if (q == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");

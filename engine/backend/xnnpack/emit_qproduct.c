@@ -6,7 +6,7 @@
 #include "backend/xnnpack/window.h"
 
 /*
- * QLinearConv, ConvInteger (NHWC), QLinearMatMul, MatMulInteger (one matrix on the right) on u8 and i8: integer products from end to end, and a loop over
+ * QLinearConv, ConvInteger (NHWC), QLinearMatMul, QGemm, MatMulInteger (one matrix on the right) on u8 and i8: integer products from end to end, and a loop over
  * channels for depthwise convolutions.
  */
 enum slot {
@@ -24,6 +24,7 @@ enum slot {
 #define NO_SLOT 99u /* past every input */
 
 struct qproduct {
+    size_t batch; /* matrices on the right, each for its own rows on the left */
     struct filter f;
     struct window w;
     struct qdense dense;
@@ -37,8 +38,9 @@ static const uint32_t *slots_of(enum op op)
 {
     static const uint32_t conv[SLOT_COUNT] = {0, 3, 1, 2, 4, 5, 6, 7, 8},
                           matmul[SLOT_COUNT] = {0, 3, 1, 2, 4, 5, 6, 7, NO_SLOT},
+                          gemm[SLOT_COUNT] = {0, 3, 1, 2, 4, 5, 7, 8, 6},
                           integer[SLOT_COUNT] = {0, 1, NO_SLOT, 2, NO_SLOT, 3, NO_SLOT, NO_SLOT, NO_SLOT};
-    return op == OP_QLinearConv ? conv : op == OP_QLinearMatMul ? matmul : integer;
+    return op == OP_QLinearConv ? conv : op == OP_QLinearMatMul ? matmul : op == OP_QGemm ? gemm : integer;
 }
 
 static bool is_conv(enum op op)
@@ -51,23 +53,34 @@ static bool is_byte(const struct value *v)
     return dtype_is(v, PEN_DTYPE_U8) || dtype_is(v, PEN_DTYPE_I8);
 }
 
-/* A matrix is the filter of a 1 x 1 convolution. */
+/* A matrix is the filter of a 1 x 1 convolution; of several, each is like the others. */
 static bool product_filter(const struct node *n, const struct shape *w, struct filter *f)
 {
     if (is_conv(n->op)) {
         return filter_read(n, w, f) && f->kernel_h * f->kernel_w * f->in <= QDENSE_K_MAX;
     }
-    if (!shape_known(w) || w->rank != 2 || w->dim[0] < 1 || w->dim[1] < 1 || w->dim[0] > QDENSE_K_MAX) {
+    int32_t last = w->rank - 1;
+    if (w->rank < 2 || w->dim[last - 1] < 1 || w->dim[last] < 1 || w->dim[last - 1] > QDENSE_K_MAX) {
         return false;
     }
     *f = (struct filter){.groups = 1,
-                         .out = (size_t)w->dim[1],
-                         .in = (size_t)w->dim[0],
+                         .out = (size_t)w->dim[last],
+                         .in = (size_t)w->dim[last - 1],
                          .kernel_h = 1,
                          .kernel_w = 1,
                          .out_step = 1,
-                         .in_step = (size_t)w->dim[1]};
+                         .in_step = (size_t)w->dim[last]};
     return true;
+}
+
+/* Matrices on the right; 0 when they do not stand beside as many on the left. */
+static size_t matrices_of(const struct shape *x, const struct shape *w)
+{
+    size_t count = 1;
+    for (int32_t d = 0; d < w->rank - 2; d++) {
+        count *= x->rank == w->rank && x->dim[d] == w->dim[d] && w->dim[d] > 0 ? (size_t)w->dim[d] : 0;
+    }
+    return count;
 }
 
 /* One number, or one for each output channel where that is allowed. */
@@ -104,11 +117,18 @@ static bool product_supports(const struct graph *g, const struct node *n, const 
     if (!is_byte(x) || !is_byte(w)) {
         return refuse(ret_reason, "not a product of bytes");
     }
+    if (n->op == OP_QGemm && (node_int(n, ATTR_transA, 0) != 0 || node_int(n, ATTR_transB, 0) != 0 ||
+                              node_float(n, ATTR_alpha, 1.0f) != 1.0f || node_in(g, n, 7) == NULL)) {
+        return refuse(ret_reason, "turned matrices, a factor, or sums that stay floats");
+    }
     if (is_conv(n->op) && !window_supports(g, n, w, ret_reason)) {
         return false;
     }
     if (!product_filter(n, &w->shape, &f) || x->shape.rank < 2) {
-        return refuse(ret_reason, "weights that do not fit, more than one matrix, or very long sums");
+        return refuse(ret_reason, "weights that do not fit, or very long sums");
+    }
+    if (!is_conv(n->op) && w->shape.rank > 2 && x->shape.rank != w->shape.rank) {
+        return refuse(ret_reason, "matrices that are broadcast");
     }
     return params_fit(g, n, &f) || refuse(ret_reason, "scales or zero points of another type or count");
 }
@@ -197,7 +217,9 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
 {
     struct filter f;
     struct qparams p;
-    if (!product_filter(n, &node_in(g, n, slots_of(n->op)[SLOT_W])->shape, &f) || !params_constant(g, n, &p)) {
+    const struct shape *w = &node_in(g, n, slots_of(n->op)[SLOT_W])->shape;
+    bool several = !is_conv(n->op) && w->rank > 2;
+    if (several || !product_filter(n, w, &f) || !params_constant(g, n, &p)) {
         return PEN_OK;
     }
     uint8_t *packed = packed_alloc(packed_bytes(&f, &p));
@@ -212,6 +234,21 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
 
 /* ---- running ---- */
 
+/* One matrix after the other; each is packed when its turn comes. */
+static void matrices_run(struct step *s, struct qproduct *q, struct run *r)
+{
+    size_t size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1, rows = q->dense.m;
+    const uint8_t *w = q->params.w;
+    for (size_t i = 0; i < q->batch; i++) {
+        q->params.w = w + i * q->f.in * q->f.out;
+        pack_into(&q->f, &q->params, q->packed);
+        qdense_zeros(&q->dense, &q->params);
+        struct qweights one = qdense_group(&q->f, q->packed, 0);
+        qdense_run(&q->dense, &one, (const uint8_t *)s->in[0] + i * rows * q->f.in,
+                   (uint8_t *)s->out[0] + i * rows * q->f.out * size, s->scratch, r);
+    }
+}
+
 static enum pen_status product_run(struct step *s, struct run *r)
 {
     struct qproduct *q = s->state;
@@ -220,6 +257,10 @@ static enum pen_status product_run(struct step *s, struct run *r)
         in[i] = s->in[i];
     }
     params_point(&q->params, s->n->op, in);
+    if (q->batch > 1) {
+        matrices_run(s, q, r);
+        return PEN_OK;
+    }
     if (q->repack) {
         pack_into(&q->f, &q->params, q->packed);
     }
@@ -249,9 +290,10 @@ static bool image_of(const struct build *b, struct qproduct *q, struct dense_ima
         return false;
     }
     if (!is_conv(b->n->op)) {
-        size_t rows = (size_t)shape_elements(y) / q->f.out;
+        size_t rows = (size_t)shape_elements(y) / q->f.out / q->batch;
         *ret = dense_image_of_rows(rows, q->f.in, q->f.in);
-        return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(rows * q->f.in);
+        return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(q->batch * rows * q->f.in) &&
+               shape_elements(y) == (int64_t)(q->batch * rows * q->f.out);
     }
     if (!window_read_exact(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
         return false;
@@ -268,7 +310,8 @@ static enum pen_status product_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct fact *w = build_in(b, slots_of(b->n->op)[SLOT_W]);
-    if (!product_filter(b->n, &w->shape, &q->f) || !image_of(b, q, &image)) {
+    q->batch = is_conv(b->n->op) ? 1 : matrices_of(&build_in(b, 0)->shape, &w->shape);
+    if (q->batch == 0 || !product_filter(b->n, &w->shape, &q->f) || !image_of(b, q, &image)) {
         return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
     }
     q->params = params_of(b->g, b->n);

@@ -4,6 +4,7 @@
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/qdense.h"
+#include "backend/xnnpack/quant_any.h"
 
 /* QuantizeLinear to bytes, DequantizeLinear from bytes and i32: one scale, or one for each position of an axis. x is [outer, axis, inner]. */
 struct quant_step {
@@ -21,7 +22,8 @@ struct quant_job {
     size_t chunks;       /* of one (outer, axis) row */
 };
 
-static bool quant_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+/* Bytes with one scale, or one for each position of an axis; quant_any.c has the rest. */
+static bool quant_plain(const struct graph *g, const struct node *n)
 {
     const struct value *x = node_in(g, n, 0), *scale = node_in(g, n, 1), *zero = node_in(g, n, 2),
                        *y = node_out(g, n, 0);
@@ -30,17 +32,21 @@ static bool quant_supports(const struct graph *g, const struct node *n, const ch
     bool byte = dtype_is(code, PEN_DTYPE_U8) || dtype_is(code, PEN_DTYPE_I8);
     if (!dtype_is(real, PEN_DTYPE_F32) || !dtype_is(scale, PEN_DTYPE_F32) ||
         !(byte || (!to && dtype_is(code, PEN_DTYPE_I32))) || (zero != NULL && zero->dtype != code->dtype)) {
-        return refuse(ret_reason, "not between f32 and bytes");
+        return false;
     }
     if (node_int(n, ATTR_block_size, 0) != 0 || !shape_known(&scale->shape) ||
         (zero != NULL &&
          (!shape_known(&zero->shape) || shape_elements(&zero->shape) != shape_elements(&scale->shape)))) {
-        return refuse(ret_reason, "scales in blocks");
+        return false;
     }
     int32_t axis = shape_axis(node_int(n, ATTR_axis, 1), x->shape.rank);
     return shape_elements(&scale->shape) == 1 ||
-           (scale->shape.rank == 1 && x->shape.rank > 1 && axis >= 0 && x->shape.dim[axis] == scale->shape.dim[0]) ||
-           refuse(ret_reason, "scales that do not fit one axis");
+           (scale->shape.rank == 1 && x->shape.rank > 1 && axis >= 0 && x->shape.dim[axis] == scale->shape.dim[0]);
+}
+
+static bool quant_supports(const struct graph *g, const struct node *n, const char **ret_reason)
+{
+    return quant_plain(g, n) || quant_any_supports(g, n, ret_reason);
 }
 
 static void wide_dequantise(const int32_t *x, int32_t zero, float scale, float *y, size_t n)
@@ -90,6 +96,9 @@ static enum pen_status quant_run(struct step *s, struct run *r)
 static enum pen_status quant_build(struct build *b)
 {
     const struct shape *x = &build_in(b, 0)->shape, *scale = &build_in(b, 1)->shape;
+    if (!quant_plain(b->g, b->n)) {
+        return quant_any_build(b);
+    }
     struct quant_step *q = build_alloc(b, sizeof *q);
     if (q == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");

@@ -84,8 +84,8 @@ static bool acts_read(const struct node *n, struct gate_act act[DIRECTIONS_MAX][
 /* The form with products in blocks: constant weights, nothing optional. */
 static bool is_plain(const struct graph *g, const struct node *n)
 {
-    if (n->op == OP_RNN || !all_f32(g, n) || node_in(g, n, 4) != NULL || !in_constant(g, n, 1) ||
-        !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
+    if (n->op == OP_RNN || node_int(n, ATTR_rounded_state, 0) != 0 || !all_f32(g, n) || node_in(g, n, 4) != NULL ||
+        !in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
         return false;
     }
     bool plain = node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0;

@@ -22,6 +22,7 @@ static const uint8_t copied[OP_COUNT] = {
     [OP_GRU] = 1u << 1 | 1u << 2 | 1u << 3,
     [OP_QLinearConv] = 1u << 3,
     [OP_QLinearMatMul] = 1u << 3,
+    [OP_QGemm] = 1u << 3,
     [OP_ConvInteger] = 1u << 1,
     [OP_MatMulInteger] = 1u << 1,
 };

@@ -50,6 +50,8 @@ extern const struct emitter emit_pick;          /* ArrayFeatureExtractor */
 extern const struct emitter emit_trees;         /* TreeEnsemble over f32 */
 extern const struct emitter emit_classes;       /* ClassScores, SVMClassifier, SVMRegressor */
 extern const struct emitter emit_topk;          /* TopK */
+extern const struct emitter emit_nbits;         /* MatMulNBits */
+extern const struct emitter emit_experts;       /* MoE */
 extern const struct emitter emit_triangle;      /* Trilu */
 extern const struct emitter emit_flags;         /* IsInf, IsNaN */
 extern const struct emitter emit_col2im;        /* Col2Im */

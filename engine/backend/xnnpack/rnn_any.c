@@ -1,5 +1,6 @@
 #include "backend/xnnpack/rnn_any.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -18,7 +19,7 @@ struct activation_of {
 
 struct rnn_any {
     size_t steps, batch, inputs, hidden, directions, gates;
-    bool batch_first, reverse, reset_after, coupled;
+    bool batch_first, reverse, reset_after, coupled, rounded;
     float clip, cell_clip; /* 0 = none */
     struct activation_of act[DIRECTIONS_MAX][ACTIVATIONS_MAX];
     size_t unit_floats; /* scratch of one unit: h, c, gates, part */
@@ -227,34 +228,118 @@ static void start(float *to, const float *from, size_t at, size_t n)
     }
 }
 
+static struct unit unit_of(const struct rnn_job *j, size_t index)
+{
+    const struct rnn_any *q = j->q;
+    float *memory = (float *)j->s->scratch + index * q->unit_floats;
+    size_t n = q->hidden;
+    return (struct unit){j, index / q->batch, memory, memory + n, memory + 3 * n, memory + 2 * n};
+}
+
+static struct unit unit_start(const struct rnn_job *j, size_t index)
+{
+    const struct rnn_any *q = j->q;
+    struct unit u = unit_of(j, index);
+    size_t state = state_at(q, u.direction, index % q->batch);
+    start(u.h, j->h0, state, q->hidden);
+    start(u.c, j->c0, state, q->hidden);
+    return u;
+}
+
+static size_t length_of(const struct rnn_job *j, size_t b)
+{
+    return j->lengths != NULL ? (size_t)j->lengths[b] : j->q->steps;
+}
+
+/* Step i of entry b; steps behind a sequence's end are zero. */
+static void unit_step(struct unit *u, size_t b, size_t i)
+{
+    const struct rnn_job *j = u->j;
+    const struct rnn_any *q = j->q;
+    size_t d = u->direction, n = q->hidden, length = length_of(j, b);
+    size_t t = i >= length ? i : q->reverse || d == 1 ? length - 1 - i : i;
+    const float *xt = j->x + (q->batch_first ? b * q->steps + t : t * q->batch + b) * q->inputs;
+    if (i < length) {
+        (q->gates == 4 ? lstm_step : q->gates == 3 ? gru_step : simple_step)(u, xt);
+    }
+    if (j->y != NULL && i < length) {
+        memcpy(output_at(j, t, d, b), u->h, n * sizeof *u->h);
+    } else if (j->y != NULL) {
+        memset(output_at(j, t, d, b), 0, n * sizeof *u->h);
+    }
+}
+
+static void unit_end(const struct unit *u, size_t b)
+{
+    const struct rnn_job *j = u->j;
+    size_t state = state_at(j->q, u->direction, b), bytes = j->q->hidden * sizeof *u->h;
+    if (j->y_h != NULL) {
+        memcpy(j->y_h + state, u->h, bytes);
+    }
+    if (j->y_c != NULL) {
+        memcpy(j->y_c + state, u->c, bytes);
+    }
+}
+
 static void sequence_task(void *context, size_t index)
 {
     const struct rnn_job *j = context;
+    struct unit u = unit_start(j, index);
+    for (size_t i = 0; i < j->q->steps; i++) {
+        unit_step(&u, index % j->q->batch, i);
+    }
+    unit_end(&u, index % j->q->batch);
+}
+
+/* ---- states rounded to bytes, all entries together (ATTR_rounded_state) ------------------------------------------------------ */
+
+struct range {
+    float low, high;
+};
+
+static void range_add(struct range *r, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        r->low = x[i] < r->low ? x[i] : r->low;
+        r->high = x[i] > r->high ? x[i] : r->high;
+    }
+}
+
+/* x to bytes over the range, which holds 0, and back: DynamicQuantizeLinear. */
+static void range_round(const struct range *r, float *x, size_t n)
+{
+    float scale = (r->high - r->low) / 255.0f;
+    float zero = scale > 0.0f ? nearbyintf(fminf(fmaxf(-r->low / scale, 0.0f), 255.0f)) : 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        float code = scale > 0.0f ? nearbyintf(x[i] / scale) + zero : 0.0f;
+        x[i] = scale > 0.0f ? (fminf(fmaxf(code, 0.0f), 255.0f) - zero) * scale : 0.0f;
+    }
+}
+
+static void rounded_task(void *context, size_t direction)
+{
+    const struct rnn_job *j = context;
     const struct rnn_any *q = j->q;
-    size_t d = index / q->batch, b = index % q->batch, n = q->hidden, state = state_at(q, d, b);
-    size_t length = j->lengths != NULL ? (size_t)j->lengths[b] : q->steps;
-    float *memory = (float *)j->s->scratch + index * q->unit_floats;
-    struct unit u = {j, d, memory, memory + n, memory + 3 * n, memory + 2 * n};
-    bool backwards = q->reverse || d == 1;
-    start(u.h, j->h0, state, n);
-    start(u.c, j->c0, state, n);
+    size_t first = direction * q->batch;
+    for (size_t b = 0; b < q->batch; b++) {
+        (void)unit_start(j, first + b);
+    }
     for (size_t i = 0; i < q->steps; i++) {
-        size_t t = i >= length ? i : backwards ? length - 1 - i : i;
-        const float *xt = j->x + (q->batch_first ? b * q->steps + t : t * q->batch + b) * q->inputs;
-        if (i < length) {
-            (q->gates == 4 ? lstm_step : q->gates == 3 ? gru_step : simple_step)(&u, xt);
+        struct range range = {0.0f, 0.0f};
+        for (size_t b = 0; b < q->batch; b++) {
+            range_add(&range, unit_of(j, first + b).h, q->hidden);
         }
-        if (j->y != NULL && i < length) {
-            memcpy(output_at(j, t, d, b), u.h, n * sizeof *u.h);
-        } else if (j->y != NULL) { /* steps behind a sequence's end are zero */
-            memset(output_at(j, t, d, b), 0, n * sizeof *u.h);
+        for (size_t b = 0; b < q->batch; b++) {
+            struct unit u = unit_of(j, first + b);
+            if (i < length_of(j, b)) {
+                range_round(&range, u.h, q->hidden);
+            }
+            unit_step(&u, b, i);
         }
     }
-    if (j->y_h != NULL) {
-        memcpy(j->y_h + state, u.h, n * sizeof *u.h);
-    }
-    if (j->y_c != NULL) {
-        memcpy(j->y_c + state, u.c, n * sizeof *u.c);
+    for (size_t b = 0; b < q->batch; b++) {
+        struct unit u = unit_of(j, first + b);
+        unit_end(&u, b);
     }
 }
 
@@ -285,7 +370,11 @@ static enum pen_status any_run(struct step *s, struct run *r)
                                  s->n->name, (int)j.lengths[b], q->steps);
         }
     }
-    parallel(r, sequence_task, &j, q->directions * q->batch);
+    if (q->rounded) {
+        parallel(r, rounded_task, &j, q->directions);
+    } else {
+        parallel(r, sequence_task, &j, q->directions * q->batch);
+    }
     return PEN_OK;
 }
 
@@ -337,6 +426,7 @@ enum pen_status rnn_any_build(struct build *b)
     q->reverse = node_text_is(b->n, ATTR_direction, "reverse", false);
     q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
     q->coupled = node_int(b->n, ATTR_input_forget, 0) != 0;
+    q->rounded = node_int(b->n, ATTR_rounded_state, 0) != 0;
     q->clip = node_float(b->n, ATTR_clip, 0.0f);
     q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
     q->unit_floats = ((q->gates + 3) * q->hidden + 15) / 16 * 16;

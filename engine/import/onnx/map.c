@@ -18,6 +18,9 @@ static bool foreign(enum op op)
         OP_QLinearGlobalAveragePool,
         OP_QGemm,
         OP_MatMulNBits,
+        OP_MoE,
+        OP_Inverse,
+        OP_MurmurHash3,
         OP_MsAttention,
         OP_MultiHeadAttention,
         OP_GroupQueryAttention,
@@ -56,7 +59,9 @@ static const struct op_row *find_in(const struct op_row *rows, const struct call
 
 static const struct op_row *find_row(const struct call *c, const char *domain)
 {
-    static const struct op_row *const tables[] = {rows_onnx, rows_shape, rows_microsoft, rows_fused, rows_contrib};
+    static const struct op_row *const tables[] = {rows_onnx,      rows_shape,   rows_microsoft,
+                                                  rows_fused,     rows_contrib, rows_attention,
+                                                  rows_quantised, rows_lowered, rows_nchwc};
     const struct op_row *row = NULL;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !row; i++)
         row = find_in(tables[i], c, domain);

@@ -155,6 +155,7 @@ enum pen_status onnx_read(const void *bytes, size_t size, const char *folder, co
     };
     r.source.external = &r.external;
     enum pen_status status = read_model(&r, &m, g, &extra);
+    reader_forget(&r);
     free(r.functions);
     free(r.opsets);
     if (status != PEN_OK) {

@@ -31,7 +31,11 @@ struct reader {
     char missing[768]; /* operators without a meaning here: "Foo (node bar), ..." */
     size_t missing_bytes;
     uint32_t missing_count;
-    bool other_floats; /* some tensor is f16, bf16 or f64: constants made from attributes need a CastLike */
+    bool other_floats;       /* some tensor is f16, bf16 or f64: constants made from attributes need a CastLike */
+    int64_t nchwc_block;     /* upgrade_nchwc.c: channels in a block, 0 = not known yet */
+    struct graph *facts_of;  /* facts.c: which graph they are about */
+    struct shape_env *facts; /* what is known of its values so far */
+    bool blind;              /* nothing can be known of it */
     struct pen_error *reterr;
 };
 
@@ -49,6 +53,7 @@ struct scope {
     struct bytes defaults;      /* function: its message, for default attributes */
     uint32_t *captures;         /* subgraph: values of outer->g, in the order of the extra inputs of g */
     uint32_t capture_count, capture_room;
+    struct bytes message; /* the GraphProto; empty for functions and bodies */
     uint32_t depth;
 };
 
@@ -134,6 +139,12 @@ void call_set_float(struct call *c, uint32_t node, enum attr_key key, float valu
 void call_set_text(struct call *c, uint32_t node, enum attr_key key, const char *text);
 void call_fail(struct call *c, enum pen_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- facts.c --------------------------------------------------------------------------------------------------------------------- */
+
+/* What is known of a value's shape, be it declared or inferred from the nodes so far. */
+struct shape call_shape(struct call *c, uint32_t value);
+void reader_forget(struct reader *r); /* when the reading ends */
+
 /* ---- map.c ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Turns the call into nodes of our operators. An operator we do not know is noted in reader.missing. */
@@ -160,5 +171,9 @@ extern const struct op_row rows_shape[];
 extern const struct op_row rows_microsoft[];
 extern const struct op_row rows_fused[];
 extern const struct op_row rows_contrib[];
+extern const struct op_row rows_attention[];
+extern const struct op_row rows_quantised[];
+extern const struct op_row rows_lowered[];
+extern const struct op_row rows_nchwc[];
 
 #endif

@@ -253,6 +253,7 @@ static enum pen_status declare_outputs(struct scope *s, struct bytes message)
 
 enum pen_status scope_read_graph(struct scope *s, struct bytes message)
 {
+    s->message = message;
     enum pen_status status = each_part(s, message, GRAPH_INITIALIZER, add_dense);
     if (status == PEN_OK)
         status = each_part(s, message, GRAPH_SPARSE, add_sparse);
@@ -305,6 +306,7 @@ static enum pen_status resolve_outputs(struct scope *s, struct bytes message, ui
 enum pen_status scope_read_body(struct scope *s, struct bytes message, const uint32_t *inputs, uint32_t input_count,
                                 uint32_t *ret_outputs, uint32_t output_count)
 {
+    s->message = message;
     enum pen_status status = each_part(s, message, GRAPH_INITIALIZER, add_dense);
     if (status == PEN_OK)
         status = each_part(s, message, GRAPH_SPARSE, add_sparse);

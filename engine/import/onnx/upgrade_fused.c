@@ -1,10 +1,9 @@
 /* com.microsoft operators that optimisers write in place of several standard ones: taken apart again, so that our own passes and kernels see them. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "import/onnx/reader.h"
-
-#define EVER 9999
-#define MS   "com.microsoft"
+#include "import/onnx/contrib.h"
 
 /* ---- helpers -------------------------------------------------------------------------------------------------------- */
 
@@ -12,22 +11,6 @@
 static uint32_t finish(struct call *c, enum op op, const uint32_t *in, uint32_t count)
 {
     return call_emit(c, op, in, count, c->out, 1);
-}
-
-static uint32_t add_if(struct call *c, uint32_t x, uint32_t more)
-{
-    return more == VALUE_NONE ? x : call_value(c, OP_Add, (uint32_t[]){x, more}, 2);
-}
-
-static bool need_inputs(struct call *c, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (call_input(c, i) == VALUE_NONE)
-            call_fail(c, PEN_ERR_INVALID, "node %s (%s) lacks input %u", c->name, c->origin, i);
-    }
-    if (!call_wants(c, 0))
-        call_fail(c, PEN_ERR_INVALID, "node %s (%s) gives nothing", c->name, c->origin);
-    return c->status == PEN_OK;
 }
 
 /* Outputs that we do not compute must not be wanted. */
@@ -60,40 +43,71 @@ static struct fused_act act_params(struct call *c)
     return p;
 }
 
-static void finish_clip(struct call *c, uint32_t x, const struct fused_act *p)
+/* An activation with one or two parameters; NaN: the operator's own default. */
+struct act_row {
+    const char *name;
+    enum op op;
+    float a, b;
+};
+
+static const struct act_row act_rows[] = {
+    {"Relu", OP_Relu, NAN, NAN},
+    {"Sigmoid", OP_Sigmoid, NAN, NAN},
+    {"Tanh", OP_Tanh, NAN, NAN},
+    {"LeakyRelu", OP_LeakyRelu, 0.01f, NAN},
+    {"Elu", OP_Elu, 1.0f, NAN},
+    {"HardSigmoid", OP_HardSigmoid, 0.2f, 0.5f},
+    {"HardSwish", OP_HardSwish, NAN, NAN},
+    {"ThresholdedRelu", OP_ThresholdedRelu, 1.0f, NAN},
+    {"Softplus", OP_Softplus, NAN, NAN},
+    {"Softsign", OP_Softsign, NAN, NAN},
+};
+
+static uint32_t scaled(struct call *c, uint32_t x, float factor)
 {
-    uint32_t in[3] = {x, call_float_like(c, p->a, x), call_float_like(c, p->b, x)};
-    (void)finish(c, OP_Clip, in, 3);
+    return call_value(c, OP_Mul, (uint32_t[]){x, call_float_like(c, factor, x)}, 2);
 }
 
-/* act(x) into the call's output. */
-static void finish_act(struct call *c, uint32_t x)
+/* Activations of parts: Clip, a x + b, a tanh(b x), a softplus(b x). VALUE_NONE: none of these. */
+static uint32_t act_parts(struct call *c, uint32_t x, const struct fused_act *p)
 {
-    static const char *const names[] = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "HardSwish"};
-    static const enum op ops[] = {OP_Relu, OP_Sigmoid, OP_Tanh, OP_LeakyRelu, OP_HardSigmoid, OP_HardSwish};
+    float a = p->given ? p->a : 1.0f, b = p->given ? p->b : 1.0f;
+    if (call_text_is(c, "activation", "Clip") && p->given)
+        return call_value(c, OP_Clip, (uint32_t[]){x, call_float_like(c, a, x), call_float_like(c, b, x)}, 3);
+    if (call_text_is(c, "activation", "Affine"))
+        return call_value(c, OP_Add, (uint32_t[]){scaled(c, x, a), call_float_like(c, p->given ? b : 0.0f, x)}, 2);
+    bool tangent = call_text_is(c, "activation", "ScaledTanh");
+    if (!tangent && !call_text_is(c, "activation", "ParametricSoftplus"))
+        return VALUE_NONE;
+    x = scaled(c, x, b);
+    return scaled(c, call_value(c, tangent ? OP_Tanh : OP_Softplus, &x, 1), a);
+}
+
+void contrib_finish_act(struct call *c, uint32_t x)
+{
     struct fused_act p = act_params(c);
-    if (call_text_is(c, "activation", "Clip") && p.given) {
-        finish_clip(c, x, &p);
+    uint32_t made = act_parts(c, x, &p);
+    if (made != VALUE_NONE || !call_attr(c, "activation") || call_text_is(c, "activation", "")) {
+        uint32_t last = made == VALUE_NONE ? x : made;
+        (void)finish(c, OP_Identity, &last, 1);
         return;
     }
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        if (!call_text_is(c, "activation", names[i]))
+    for (size_t i = 0; i < sizeof act_rows / sizeof act_rows[0] && c->status == PEN_OK; i++) {
+        const struct act_row *row = &act_rows[i];
+        if (!call_text_is(c, "activation", row->name))
             continue;
-        uint32_t node = finish(c, ops[i], &x, 1);
-        if (p.given && (ops[i] == OP_LeakyRelu || ops[i] == OP_HardSigmoid))
-            call_set_float(c, node, ATTR_alpha, p.a);
-        if (p.given && ops[i] == OP_HardSigmoid)
-            call_set_float(c, node, ATTR_beta, p.b);
+        uint32_t node = finish(c, row->op, &x, 1);
+        if (!isnan(row->a))
+            call_set_float(c, node, ATTR_alpha, p.given ? p.a : row->a);
+        if (!isnan(row->b))
+            call_set_float(c, node, ATTR_beta, p.given ? p.b : row->b);
         return;
     }
-    if (!call_attr(c, "activation"))
-        (void)finish(c, OP_Identity, &x, 1);
-    else
-        call_fail(c, PEN_ERR_UNSUPPORTED, "node %s (%s): its activation is not supported", c->name, c->origin);
+    call_fail(c, PEN_ERR_UNSUPPORTED, "node %s (%s): its activation is not supported", c->name, c->origin);
 }
 
-static const char *const act_attrs[] = {"activation",      "activation_params", "activation_alpha",
-                                        "activation_beta", "activation_gamma",  NULL};
+const char *const contrib_act_attrs[] = {"activation",      "activation_params", "activation_alpha",
+                                         "activation_beta", "activation_gamma",  NULL};
 
 static void producer_attrs(struct call *c, uint32_t value, const char *const *except)
 {
@@ -103,48 +117,78 @@ static void producer_attrs(struct call *c, uint32_t value, const char *const *ex
 
 static void up_fused_conv(struct call *c)
 {
-    if (!need_inputs(c, 2))
+    if (contrib_lacks(c, 2))
         return;
     uint32_t in[3] = {call_input(c, 0), call_input(c, 1), call_input(c, 2)};
     uint32_t y = call_value(c, OP_Conv, in, in[2] == VALUE_NONE ? 2 : 3);
-    producer_attrs(c, y, act_attrs);
-    finish_act(c, add_if(c, y, call_input(c, 3)));
+    producer_attrs(c, y, contrib_act_attrs);
+    if (bytes_are(c->op_type, "NhwcFusedConv"))
+        contrib_set_int(c, y, ATTR_layout, LAYOUT_NHWC);
+    contrib_finish_act(c, contrib_sum(c, y, call_input(c, 3)));
 }
 
 static void up_fused_gemm(struct call *c)
 {
-    if (!need_inputs(c, 2))
+    if (contrib_lacks(c, 2))
         return;
     uint32_t y = call_value(c, OP_Gemm, c->in, c->in_count < 3 ? c->in_count : 3);
-    producer_attrs(c, y, act_attrs);
-    finish_act(c, y);
+    producer_attrs(c, y, contrib_act_attrs);
+    contrib_finish_act(c, y);
 }
 
-/* Transposed operands by an equation, which needs no rank. */
+/* One operand as MatMul wants it. batched: its first axis stands before the batch, [rows, batch..., columns]; turned: rows and columns are exchanged. */
+static uint32_t operand(struct call *c, uint32_t index, bool turned, bool batched)
+{
+    int32_t rank = contrib_rank(c, index);
+    int64_t perm[PEN_MAX_RANK];
+    uint32_t x = call_input(c, index);
+    if (rank < 2 || (!turned && !batched))
+        return x;
+    for (int32_t i = 0; i < rank; i++)
+        perm[i] = batched && i < rank - 1 ? (i + 1) % (rank - 1) : i;
+    if (turned) {
+        int64_t last = perm[rank - 1];
+        perm[rank - 1] = perm[rank - 2];
+        perm[rank - 2] = last;
+    }
+    return contrib_transpose(c, x, perm, (uint32_t)rank);
+}
+
+/* Operands of unknown rank: by an equation. */
+static uint32_t by_equation(struct call *c, const bool turned[2], const bool batched[2])
+{
+    static const char *const left[4] = {"...ij", "...ji", "i...j", "j...i"}, *const right[4] = {"...jk", "...kj",
+                                                                                                "j...k", "k...j"};
+    char text[32];
+    snprintf(text, sizeof text, "%s,%s->...ik", left[2 * batched[0] + turned[0]], right[2 * batched[1] + turned[1]]);
+    uint32_t y = call_value(c, OP_Einsum, c->in, 2);
+    if (c->status == PEN_OK)
+        call_set_text(c, c->g->values[y].producer, ATTR_equation, text);
+    return y;
+}
+
 static void up_fused_matmul(struct call *c)
 {
-    static const char *const equations[] = {"...ij,...jk->...ik", "...ij,...kj->...ik", "...ji,...jk->...ik",
-                                            "...ji,...kj->...ik"};
-    bool ta = call_int(c, "transA", 0) != 0, tb = call_int(c, "transB", 0) != 0;
+    const bool turned[2] = {call_int(c, "transA", 0) != 0, call_int(c, "transB", 0) != 0};
+    const bool batched[2] = {call_int(c, "transBatchA", 0) != 0, call_int(c, "transBatchB", 0) != 0};
     float alpha = call_float(c, "alpha", 1.0f);
-    if (call_int(c, "transBatchA", 0) || call_int(c, "transBatchB", 0))
-        call_fail(c, PEN_ERR_UNSUPPORTED, "node %s: FusedMatMul with transposed batch axes is not supported", c->name);
-    if (!need_inputs(c, 2))
+    if (contrib_lacks(c, 2))
         return;
-    uint32_t y = call_value(c, ta || tb ? OP_Einsum : OP_MatMul, c->in, 2);
-    if ((ta || tb) && c->status == PEN_OK)
-        call_set_text(c, c->g->values[y].producer, ATTR_equation, equations[(ta ? 2 : 0) + (tb ? 1 : 0)]);
-    if (alpha == 1.0f)
-        (void)finish(c, OP_Identity, &y, 1);
-    else
-        (void)finish(c, OP_Mul, (uint32_t[]){y, call_float_like(c, alpha, c->in[0])}, 2);
+    bool known = true;
+    for (uint32_t i = 0; i < 2; i++)
+        known = known && (contrib_rank(c, i) >= 0 || (!turned[i] && !batched[i]));
+    uint32_t in[2] = {c->in[0], c->in[1]};
+    for (uint32_t i = 0; i < 2 && known; i++)
+        in[i] = operand(c, i, turned[i], batched[i]);
+    uint32_t y = known ? call_value(c, OP_MatMul, in, 2) : by_equation(c, turned, batched);
+    contrib_give(c, alpha == 1.0f ? y : scaled(c, y, alpha), 0);
 }
 
 static void gelu(struct call *c, bool tanh_form)
 {
-    if (!need_inputs(c, 1))
+    if (contrib_lacks(c, 1))
         return;
-    uint32_t x = add_if(c, call_input(c, 0), call_input(c, 1));
+    uint32_t x = contrib_sum(c, call_input(c, 0), call_input(c, 1));
     uint32_t node = finish(c, OP_Gelu, &x, 1);
     if (tanh_form)
         call_set_text(c, node, ATTR_approximate, "tanh");
@@ -162,7 +206,7 @@ static void up_fast_gelu(struct call *c)
 
 static void up_quick_gelu(struct call *c)
 {
-    uint32_t node = need_inputs(c, 1) ? finish(c, OP_Swish, c->in, 1) : NODE_NONE;
+    uint32_t node = !contrib_lacks(c, 1) ? finish(c, OP_Swish, c->in, 1) : NODE_NONE;
     call_set_float(c, node, ATTR_alpha, call_float(c, "alpha", 1.702f));
 }
 
@@ -187,30 +231,52 @@ static void hand_out(struct call *c, uint32_t sum, uint32_t wanted)
 
 static void up_skip_layer_norm(struct call *c)
 {
-    if (!need_inputs(c, 3) || !refuse_outputs(c, 1, 2))
+    if (contrib_lacks(c, 3) || !refuse_outputs(c, 1, 2))
         return;
     uint32_t sum = call_value(c, OP_Add, c->in, 2);
-    sum = add_if(c, sum, call_input(c, 4));
+    sum = contrib_sum(c, sum, call_input(c, 4));
     hand_out(c, sum, 3);
     finish_norm(c, true, sum, call_input(c, 2), call_input(c, 3), call_float(c, "epsilon", 1e-12f));
 }
 
 static void up_skip_rms_norm(struct call *c)
 {
-    if (!need_inputs(c, 3) || !refuse_outputs(c, 1, 2))
+    if (contrib_lacks(c, 3) || !refuse_outputs(c, 1, 2))
         return;
     uint32_t sum = call_value(c, OP_Add, c->in, 2);
-    sum = add_if(c, sum, call_input(c, 3));
+    sum = contrib_sum(c, sum, call_input(c, 3));
     hand_out(c, sum, 3);
     finish_norm(c, false, sum, call_input(c, 2), VALUE_NONE, call_float(c, "epsilon", 1e-5f));
 }
 
+/* 1 / sqrt(mean(x^2) + epsilon) over the axes that are normed. */
+static void give_deviation(struct call *c)
+{
+    int64_t axis = call_int(c, "axis", -1), axes[PEN_MAX_RANK];
+    int32_t rank = contrib_rank(c, 0);
+    uint32_t count = 0, x = call_input(c, 0);
+    if (!call_wants(c, 1))
+        return;
+    if (rank < 1) {
+        contrib_refuse(c, "the file must say the shape of its input");
+        return;
+    }
+    for (int64_t i = axis < 0 ? axis + rank : axis; i >= 0 && i < rank; i++)
+        axes[count++] = i;
+    uint32_t square = call_value(c, OP_Mul, (uint32_t[]){x, x}, 2);
+    uint32_t mean = call_value(c, OP_ReduceMean, (uint32_t[]){square, call_i64(c, axes, count, false)}, 2);
+    uint32_t epsilon = call_float_like(c, call_float(c, "epsilon", 1e-5f), x);
+    uint32_t root = call_value(c, OP_Sqrt, (uint32_t[]){call_value(c, OP_Add, (uint32_t[]){mean, epsilon}, 2)}, 1);
+    (void)call_emit(c, OP_Reciprocal, &root, 1, &c->out[1], 1);
+}
+
 static void up_rms_norm(struct call *c)
 {
-    if (!need_inputs(c, 2) || !refuse_outputs(c, 1, 1))
+    if (contrib_lacks(c, 2))
         return;
     uint32_t node = finish(c, OP_RMSNormalization, c->in, 2);
     call_copy_attrs(c, node, NULL);
+    give_deviation(c);
 }
 
 /* Rows of the position table: those asked for, or the first ones, as many as there are tokens. */
@@ -226,19 +292,6 @@ static uint32_t positions(struct call *c)
     return call_value(c, OP_Slice, in, 4);
 }
 
-/* Tokens of each row that are not masked; 0 without a mask, as the operator's own runtime gives. */
-static void mask_index(struct call *c)
-{
-    static const int64_t second[1] = {1};
-    if (!call_wants(c, 1))
-        return;
-    uint32_t mask = call_input(c, 7), ids = call_input(c, 0);
-    if (mask == VALUE_NONE)
-        mask = call_value(c, OP_Sub, (uint32_t[]){ids, ids}, 2);
-    uint32_t node = call_emit(c, OP_ReduceSum, (uint32_t[]){mask, call_i64(c, second, 1, false)}, 2, &c->out[1], 1);
-    call_set_int(c, node, ATTR_keepdims, 0);
-}
-
 static void up_embed_layer_norm(struct call *c)
 {
     if (call_input(c, 0) == VALUE_NONE || call_input(c, 2) == VALUE_NONE || call_input(c, 3) == VALUE_NONE ||
@@ -249,53 +302,15 @@ static void up_embed_layer_norm(struct call *c)
     uint32_t sum = call_value(c, OP_Gather, (uint32_t[]){call_input(c, 2), call_input(c, 0)}, 2);
     sum = call_value(c, OP_Add, (uint32_t[]){sum, positions(c)}, 2);
     if (call_input(c, 1) != VALUE_NONE && call_input(c, 4) != VALUE_NONE)
-        sum = add_if(c, sum, call_value(c, OP_Gather, (uint32_t[]){call_input(c, 4), call_input(c, 1)}, 2));
-    mask_index(c);
+        sum = contrib_sum(c, sum, call_value(c, OP_Gather, (uint32_t[]){call_input(c, 4), call_input(c, 1)}, 2));
+    contrib_mask_index(c, call_input(c, 0), call_input(c, 7));
     hand_out(c, sum, 2);
     finish_norm(c, true, sum, call_input(c, 5), call_input(c, 6), call_float(c, "epsilon", 1e-12f));
 }
 
-/* ---- quantised products --------------------------------------------------------------------------------------------------------- */
-
-/* float(a b) * a_scale * b_scale + bias into output 0. */
-static void finish_product(struct call *c, const uint32_t in[4], uint32_t a_scale, uint32_t b_scale, uint32_t bias)
-{
-    uint32_t count = in[3] != VALUE_NONE ? 4 : in[2] != VALUE_NONE ? 3 : 2;
-    uint32_t y = call_value(c, OP_MatMulInteger, in, count);
-    y = call_value(c, OP_Cast, &y, 1);
-    if (c->status == PEN_OK)
-        call_set_int(c, c->g->values[y].producer, ATTR_to, PEN_DTYPE_F32);
-    uint32_t scale = call_value(c, OP_Mul, (uint32_t[]){a_scale, b_scale}, 2);
-    if (bias == VALUE_NONE) {
-        (void)finish(c, OP_Mul, (uint32_t[]){y, scale}, 2);
-        return;
-    }
-    y = call_value(c, OP_Mul, (uint32_t[]){y, scale}, 2);
-    (void)finish(c, OP_Add, (uint32_t[]){y, bias}, 2);
-}
-
-static void up_dynamic_quantize_matmul(struct call *c)
-{
-    uint32_t made[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
-    if (!need_inputs(c, 3))
-        return;
-    for (uint32_t i = 0; i < 3 && c->status == PEN_OK; i++)
-        c->status = graph_value(c->g, NULL, &made[i]);
-    (void)call_emit(c, OP_DynamicQuantizeLinear, c->in, 1, made, 3);
-    uint32_t in[4] = {made[0], call_input(c, 1), made[2], call_input(c, 3)};
-    finish_product(c, in, made[1], call_input(c, 2), call_input(c, 4));
-}
-
-static void up_matmul_integer_to_float(struct call *c)
-{
-    if (!need_inputs(c, 4))
-        return;
-    uint32_t in[4] = {call_input(c, 0), call_input(c, 1), call_input(c, 4), call_input(c, 5)};
-    finish_product(c, in, call_input(c, 2), call_input(c, 3), call_input(c, 6));
-}
-
 const struct op_row rows_fused[] = {
     UP_ROW(MS, FusedConv, 1, EVER, OP_NONE, up_fused_conv),
+    UP_ROW(MS, NhwcFusedConv, 1, EVER, OP_NONE, up_fused_conv),
     UP_ROW(MS, FusedGemm, 1, EVER, OP_NONE, up_fused_gemm),
     UP_ROW(MS, FusedMatMul, 1, EVER, OP_NONE, up_fused_matmul),
     UP_ROW(MS, TransposeMatMul, 1, EVER, OP_NONE, up_fused_matmul),
@@ -309,7 +324,5 @@ const struct op_row rows_fused[] = {
     UP_ROW("", SimplifiedLayerNormalization, 1, EVER, OP_NONE, up_rms_norm),
     UP_SAME(MS, LayerNormalization, 1, EVER, OP_LayerNormalization),
     UP_ROW(MS, EmbedLayerNormalization, 1, EVER, OP_NONE, up_embed_layer_norm),
-    UP_ROW(MS, DynamicQuantizeMatMul, 1, EVER, OP_NONE, up_dynamic_quantize_matmul),
-    UP_ROW(MS, MatMulIntegerToFloat, 1, EVER, OP_NONE, up_matmul_integer_to_float),
     {"", NULL, 0, 0, OP_NONE, NULL},
 };

@@ -42,9 +42,11 @@ class Cases:
                         f.write(numpy_helper.from_array(array).SerializeToString())
         return path
 
-    def golden(self, family, name, file, model, sets, entry="", beside=()):
-        """For formats other than ONNX. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array). entry: which of the file's.
-        beside: [(file, bytes)] that belong to the model."""
+    def golden(self, family, name, file, model, sets, entry="", beside=(), noise=()):
+        """
+        For formats other than ONNX, and for whole models. file: "model.tflite". sets: [(inputs, outputs)], each a list of (name, array). entry: which of the
+        file's. beside: [(file, bytes)] that belong to the model. noise: for each output, how far another correct answer lies from it, as a share of its range.
+        """
         path = self.place(family, name)
         with open(os.path.join(path, file), "wb") as f:
             f.write(model)
@@ -61,6 +63,8 @@ class Cases:
                     case[key].append(
                         {"name": value_name, "dtype": str(array.dtype), "shape": list(array.shape), "file": data}
                     )
+                    if key == "outputs" and i < len(noise):
+                        case[key][-1]["second_rel_to_range"] = noise[i]
             with open(os.path.join(path, "golden", "set%d.json" % number), "w") as f:
                 json.dump(case, f, indent=1)
         return path

@@ -99,6 +99,7 @@ static const enum op none[] = {
     OP_AffineGrid,
     /* matrices */
     OP_Det,
+    OP_Inverse,
     /* normalisation */
     OP_BatchNormalization,
     OP_InstanceNormalization,
@@ -205,6 +206,7 @@ static const enum op none[] = {
     OP_TextReplace,
     OP_TextSplit,
     OP_RegexFullMatch,
+    OP_MurmurHash3,
     OP_Tokenizer,
     OP_TfIdfVectorizer,
     /* sequences and optionals */
@@ -261,6 +263,7 @@ static const struct counted {
     {{OP_Einsum, 1, "T[3,4]", "equation=ij->ji"}, 0},
     {{OP_QGemm, 1, "u8[5,7] f32[]=0.02 u8[]=3 u8[7,9]c f32[]=0.03 u8[]=1 i32[9]c f32[]=0.05 u8[]=4", ""}, 5 * 7 * 9},
     {{OP_MatMulNBits, 1, "T[3,32] u8[4,2,8]c T[8]c", "K=32 N=4 bits=4 block_size=16"}, 3 * 32 * 4},
+    {{OP_MoE, 1, "T[3,8] T[3,4] T[4,6,8]c T[4,6]c T[4,8,6]c", "k=2"}, 3 * 2 * (6 * 8 + 8 * 6)},
     {{OP_LSTM, 3, "T[4,2,3] T[2,20,3]c T[2,20,5]c", "hidden_size=5 direction=bidirectional"}, 4 * 2 * 2 * 20 * (3 + 5)},
     {{OP_GRU, 2, "T[4,2,3] T[1,15,3]c T[1,15,5]c", "hidden_size=5"}, 4 * 2 * 15 * (3 + 5)},
     {{OP_RNN, 2, "T[4,2,3] T[1,5,3]c T[1,5,5]c", "hidden_size=5"}, 4 * 2 * 5 * (3 + 5)},

@@ -209,18 +209,26 @@ Test(xnnpack_quantised, largest_of_bytes)
     }
 }
 
-Test(xnnpack_quantised, other_forms_are_refused)
+Test(xnnpack_quantised, matrices_that_are_broadcast_are_refused)
 {
     struct cross *c = cross_new(OP_MatMulInteger);
-    cross_input(c, U8, 3, (int64_t[]){2, 3, 4}, false);
+    cross_input(c, U8, 2, (int64_t[]){3, 4}, false);
     cross_input(c, U8, 3, (int64_t[]){2, 4, 5}, false);
     cross_refused(c);
+}
+
+Test(xnnpack_quantised, several_matrices_and_scales_in_blocks)
+{
+    struct cross *c = cross_new(OP_MatMulInteger);
+    cross_input(c, U8, 3, (int64_t[]){2, 3, 40}, false);
+    cross_input(c, U8, 3, (int64_t[]){2, 40, 19}, false);
+    cross_check(c);
     c = cross_new(OP_QuantizeLinear);
     cross_input(c, F32, 2, (int64_t[]){4, 8}, false);
     cross_input(c, F32, 2, (int64_t[]){4, 2}, true);
     cross_int(c, ATTR_axis, 1);
     cross_int(c, ATTR_block_size, 4);
-    cross_refused(c);
+    cross_check(c);
 }
 
 static struct cross *qlinear(enum op op, enum pen_dtype dtype, int32_t rank, const int64_t *dims, float step)

@@ -73,8 +73,9 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
     if (!vk_constant(g, n, 1) || !vk_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !vk_constant(g, n, 3))) {
         return vk_refuse(ret_reason, "weights that are computed");
     }
-    if (node_int(n, ATTR_input_forget, 0) != 0 || node_int(n, ATTR_layout, 0) != 0) {
-        return vk_refuse(ret_reason, "coupled gates, or the batch first");
+    if (node_int(n, ATTR_input_forget, 0) != 0 || node_int(n, ATTR_layout, 0) != 0 ||
+        node_int(n, ATTR_rounded_state, 0) != 0) {
+        return vk_refuse(ret_reason, "coupled gates, the batch first, or rounded states");
     }
     const struct shape *w = &node_in(g, n, 1)->shape, *r = &node_in(g, n, 2)->shape;
     int64_t gates = n->op == OP_LSTM ? 4 : 3;
