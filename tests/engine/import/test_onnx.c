@@ -1,69 +1,22 @@
 /* Reading ONNX: what is accepted, how older forms arrive, what is refused and how it is said. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "backend/reference/evaluate.h"
-#include "graph/arena.h"
-#include "import/importer.h"
-#include "wire_out.h"
+#include "onnx_case.h"
 
-static const int64_t dims23[2] = {2, 3}, dims_n3[2] = {-1, 3}, dims3[1] = {3};
-static const float three[3] = {1, 2, 3};
-
-struct loaded {
-    struct graph *g;
-    struct import_extra extra;
-    struct pen_error error;
-    enum pen_status status;
-};
-
-static struct loaded load(const struct out *graph, int64_t opset, const char *folder)
-{
-    static struct out model;
-    struct loaded l = {0};
-    model.size = 0;
-    out_model(&model, opset, graph);
-    cr_assert(onnx_probe(model.bytes, model.size));
-    l.status = onnx_read(model.bytes, model.size, folder, NULL, &l.g, &l.extra, &l.error);
-    return l;
-}
-
-static struct graph *accept(const struct out *graph, int64_t opset)
-{
-    struct loaded l = load(graph, opset, NULL);
-    cr_assert_eq(l.status, PEN_OK, "%s", l.error.text);
-    import_extra_fini(&l.extra);
-    return l.g;
-}
-
-static void refuse(const struct out *graph, int64_t opset, enum pen_status status, const char *phrase)
-{
-    struct loaded l = load(graph, opset, NULL);
-    cr_assert_eq(l.status, status, "%s", l.error.text);
-    cr_assert(strstr(l.error.text, phrase), "'%s' does not say '%s'", l.error.text, phrase);
-}
-
-static struct out begin(void)
-{
-    struct out graph = {.size = 0};
-    out_value(&graph, 11, "x", 2, dims_n3);
-    return graph;
-}
+static const int64_t dims23[2] = {2, 3};
 
 TestSuite(onnx, .init = reference_evaluator_register);
 
 Test(onnx, a_small_model_arrives_with_names_types_and_symbols)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_initializer(&graph, "w", 1, dims3, three, 3);
     out_node(&graph, "Add", NULL, NAMES("x", "w"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims_n3);
-    struct graph *g = accept(&graph, 17);
+    struct graph *g = onnx_accept(&graph, 17);
     cr_assert_eq(g->node_count, 1);
     cr_assert_eq(g->input_count, 1);
     const struct value *x = &g->values[g->inputs[0]], *y = &g->values[g->outputs[0]];
@@ -78,12 +31,12 @@ Test(onnx, a_small_model_arrives_with_names_types_and_symbols)
 
 Test(onnx, an_initialiser_that_is_also_an_input_is_a_constant)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_value(&graph, 11, "w", 1, dims3);
     out_initializer(&graph, "w", 1, dims3, three, 3);
     out_node(&graph, "Add", NULL, NAMES("x", "w"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims_n3);
-    struct graph *g = accept(&graph, 17);
+    struct graph *g = onnx_accept(&graph, 17);
     cr_assert_eq(g->input_count, 1);
     cr_assert_not_null(g->values[g->nodes[0].in[1]].data);
     graph_free(g);
@@ -91,11 +44,11 @@ Test(onnx, an_initialiser_that_is_also_an_input_is_a_constant)
 
 Test(onnx, attributes_of_old_opsets_arrive_as_inputs)
 {
-    struct out graph = begin(), attrs = {.size = 0};
+    struct out graph = onnx_begin(), attrs = {.size = 0};
     out_attr_ints(&attrs, "axes", 1, (int64_t[]){0});
     out_node(&graph, "Unsqueeze", NULL, NAMES("x"), NAMES("y"), &attrs);
     out_value(&graph, 12, "y", 0, NULL);
-    struct graph *g = accept(&graph, 11);
+    struct graph *g = onnx_accept(&graph, 11);
     cr_assert_eq(g->nodes[0].in_count, 2);
     cr_assert_eq(*(const int64_t *)g->values[g->nodes[0].in[1]].data, 0);
     cr_assert_eq(g->values[g->outputs[0]].shape.rank, 3);
@@ -112,7 +65,7 @@ Test(onnx, a_channel_bias_of_opset_6_is_aligned_with_its_axis)
     out_attr_int(&attrs, "axis", 1);
     out_node(&graph, "Add", NULL, NAMES("x", "b"), NAMES("y"), &attrs);
     out_value(&graph, 12, "y", 0, NULL);
-    struct graph *g = accept(&graph, 6);
+    struct graph *g = onnx_accept(&graph, 6);
     char text[64];
     cr_assert_str_eq(shape_text(&g->values[g->outputs[0]].shape, text, sizeof text), "2x3x4x5");
     graph_free(g);
@@ -120,7 +73,7 @@ Test(onnx, a_channel_bias_of_opset_6_is_aligned_with_its_axis)
 
 Test(onnx, fused_operators_of_optimisers_are_taken_apart)
 {
-    struct out graph = begin(), attrs = {.size = 0}, act = {.size = 0};
+    struct out graph = onnx_begin(), attrs = {.size = 0}, act = {.size = 0};
     out_initializer(&graph, "g", 1, dims3, three, 3);
     out_initializer(&graph, "m", 2, (int64_t[]){3, 3}, (float[]){1, 0, 0, 0, 1, 0, 0, 0, 1}, 9);
     out_node(&graph, "SkipLayerNormalization", "com.microsoft", NAMES("x", "x", "g"), NAMES("n"), NULL);
@@ -132,7 +85,7 @@ Test(onnx, fused_operators_of_optimisers_are_taken_apart)
     out_node(&graph, "QuickGelu", "com.microsoft", NAMES("f"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims_n3);
     static const enum op want[] = {OP_Add, OP_LayerNormalization, OP_Gemm, OP_Relu, OP_Swish};
-    struct graph *g = accept(&graph, 17);
+    struct graph *g = onnx_accept(&graph, 17);
     cr_assert_eq(g->node_count, 5);
     for (uint32_t i = 0; i < 5; i++)
         cr_assert_eq(g->nodes[i].op, want[i], "node %u is %s", i, op_def(g->nodes[i].op)->name);
@@ -142,12 +95,12 @@ Test(onnx, fused_operators_of_optimisers_are_taken_apart)
 
 Test(onnx, unknown_operators_are_listed_all_at_once)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_node(&graph, "Frobnicate", NULL, NAMES("x"), NAMES("a"), NULL);
     out_node(&graph, "Wibble", "com.example", NAMES("a"), NAMES("b"), NULL);
     out_node(&graph, "Relu", NULL, NAMES("b"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims23);
-    struct loaded l = load(&graph, 17, NULL);
+    struct loaded l = onnx_load(&graph, 17, NULL);
     cr_assert_eq(l.status, PEN_ERR_UNSUPPORTED);
     cr_assert_str_eq(l.error.text,
                      "2 nodes use operators that this build does not know: Frobnicate (node Frobnicate_0), "
@@ -165,7 +118,7 @@ Test(onnx, the_list_of_unknown_operators_is_capped)
         out_node(&graph, "Frobnicate", NULL, NAMES("x"), NAMES(name), NULL);
     }
     out_value(&graph, 12, "v7", 2, dims23);
-    struct loaded l = load(&graph, 17, NULL);
+    struct loaded l = onnx_load(&graph, 17, NULL);
     cr_assert_eq(l.status, PEN_ERR_UNSUPPORTED);
     cr_assert(strstr(l.error.text, "200 nodes use"));
     cr_assert(strstr(l.error.text, " ..."));
@@ -173,23 +126,23 @@ Test(onnx, the_list_of_unknown_operators_is_capped)
 
 Test(onnx, a_newer_opset_is_refused_by_number)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims23);
-    refuse(&graph, 99, PEN_ERR_VERSION, "opset 99");
+    onnx_refuse(&graph, 99, PEN_ERR_VERSION, "opset 99");
 }
 
 Test(onnx, dangling_and_double_names_are_named)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_node(&graph, "Relu", NULL, NAMES("ghost"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims23);
-    refuse(&graph, 17, PEN_ERR_INVALID, "'ghost'");
-    graph = begin();
+    onnx_refuse(&graph, 17, PEN_ERR_INVALID, "'ghost'");
+    graph = onnx_begin();
     out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("y"), NULL);
     out_node(&graph, "Abs", NULL, NAMES("x"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims23);
-    refuse(&graph, 17, PEN_ERR_INVALID, "'y'");
+    onnx_refuse(&graph, 17, PEN_ERR_INVALID, "'y'");
 }
 
 /* What is written as '~' is a NUL in the file. */
@@ -209,15 +162,15 @@ static void refuse_nul(const struct out *graph, const char *phrase)
 
 Test(onnx, a_nul_byte_in_a_name_is_refused)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_node(&graph, "Relu~evil", NULL, NAMES("x"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims_n3);
     refuse_nul(&graph, "operator");
-    graph = begin();
+    graph = onnx_begin();
     out_node(&graph, "Relu", "ai.onnx~evil", NAMES("x"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims_n3);
     refuse_nul(&graph, "domain");
-    graph = begin();
+    graph = onnx_begin();
     out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("y~z"), NULL);
     out_value(&graph, 12, "y~z", 2, dims_n3);
     refuse_nul(&graph, "name");
@@ -225,16 +178,16 @@ Test(onnx, a_nul_byte_in_a_name_is_refused)
 
 Test(onnx, a_cycle_is_refused)
 {
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     out_node(&graph, "Add", NULL, NAMES("x", "b"), NAMES("a"), NULL);
     out_node(&graph, "Relu", NULL, NAMES("a"), NAMES("b"), NULL);
     out_value(&graph, 12, "b", 2, dims23);
-    refuse(&graph, 17, PEN_ERR_INVALID, "depends on its own output");
+    onnx_refuse(&graph, 17, PEN_ERR_INVALID, "depends on its own output");
 }
 
 Test(onnx, a_huge_tensor_in_a_small_file_takes_no_memory)
 {
-    struct out graph = begin(), t = {.size = 0};
+    struct out graph = onnx_begin(), t = {.size = 0};
     for (int i = 0; i < 3; i++)
         out_varint(&t, 1, 1 << 20);
     out_varint(&t, 2, 1);
@@ -242,14 +195,14 @@ Test(onnx, a_huge_tensor_in_a_small_file_takes_no_memory)
     out_message(&graph, 5, &t);
     out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("y"), NULL);
     out_value(&graph, 12, "y", 2, dims23);
-    refuse(&graph, 17, PEN_ERR_TOO_LARGE, "tensor 'w' of shape 1048576x1048576x1048576");
+    onnx_refuse(&graph, 17, PEN_ERR_TOO_LARGE, "tensor 'w' of shape 1048576x1048576x1048576");
 }
 
 /* Counted while they are read: what comes after the limit is never looked at. */
 Test(onnx, more_nodes_or_values_than_the_limits_are_refused)
 {
     static struct out model;
-    struct out graph = begin();
+    struct out graph = onnx_begin();
     char from[16] = "x", to[16];
     for (int i = 0; i < 20; i++) {
         (void)snprintf(to, sizeof to, "v%d", i);
@@ -330,7 +283,7 @@ Test(onnx, too_little_and_too_much_data_are_told_apart)
 Test(onnx, every_truncation_is_refused_with_a_sentence)
 {
     static struct out graph, model;
-    graph = begin();
+    graph = onnx_begin();
     model.size = 0;
     out_initializer(&graph, "w", 1, dims3, three, 3);
     out_node(&graph, "Add", NULL, NAMES("x", "w"), NAMES("y"), NULL);
@@ -352,7 +305,7 @@ Test(onnx, every_truncation_is_refused_with_a_sentence)
 
 Test(onnx, captures_of_branches_become_inputs_of_the_node)
 {
-    struct out graph = begin(), yes = {.size = 0}, no = {.size = 0}, attrs = {.size = 0};
+    struct out graph = onnx_begin(), yes = {.size = 0}, no = {.size = 0}, attrs = {.size = 0};
     out_value(&graph, 11, "c", 0, NULL);
     out_initializer(&graph, "w", 1, dims3, three, 3);
     out_node(&yes, "Add", NULL, NAMES("x", "w"), NAMES("a"), NULL);
@@ -364,7 +317,7 @@ Test(onnx, captures_of_branches_become_inputs_of_the_node)
     out_node(&graph, "Relu", NULL, NAMES("x"), NAMES("h"), NULL);
     out_node(&graph, "If", NULL, NAMES("c"), NAMES("y"), &attrs);
     out_value(&graph, 12, "y", 2, dims23);
-    struct graph *g = accept(&graph, 17);
+    struct graph *g = onnx_accept(&graph, 17);
     const struct node *n = &g->nodes[1];
     cr_assert_eq(n->op, OP_If);
     cr_assert_eq(n->in_count, 4, "the condition, x for then, h and x for else");
@@ -389,7 +342,7 @@ static void function(struct out *model, const char *name, const char *inner, con
 
 Test(onnx, functions_are_inlined)
 {
-    struct out graph = begin(), model = {.size = 0};
+    struct out graph = onnx_begin(), model = {.size = 0};
     struct graph *g = NULL;
     struct import_extra extra;
     struct pen_error error = {0};
@@ -405,7 +358,7 @@ Test(onnx, functions_are_inlined)
 
 Test(onnx, functions_that_call_themselves_end_at_the_depth_limit)
 {
-    struct out graph = begin(), model = {.size = 0};
+    struct out graph = onnx_begin(), model = {.size = 0};
     struct graph_limits limits = graph_limits_default();
     struct graph *g = NULL;
     struct import_extra extra;
@@ -417,210 +370,4 @@ Test(onnx, functions_that_call_themselves_end_at_the_depth_limit)
     function(&model, "Twice", "Twice", "my");
     cr_assert_eq(onnx_read(model.bytes, model.size, NULL, &limits, &g, &extra, &error), PEN_ERR_TOO_LARGE);
     cr_assert(strstr(error.text, "nested more than 12 deep"), "%s", error.text);
-}
-
-/* ---- external data ---------------------------------------------------------------------------------------------------- */
-
-static void entry(struct out *tensor, const char *key, const char *value)
-{
-    struct out e = {.size = 0};
-    out_text(&e, 1, key);
-    out_text(&e, 2, value);
-    out_message(tensor, 13, &e);
-}
-
-static struct out external_graph(const char *location, const char *offset, const char *length)
-{
-    struct out graph = begin(), t = {.size = 0};
-    out_varint(&t, 1, 3);
-    out_varint(&t, 2, 1);
-    out_text(&t, 8, "w");
-    out_varint(&t, 14, 1);
-    entry(&t, "location", location);
-    if (offset)
-        entry(&t, "offset", offset);
-    if (length)
-        entry(&t, "length", length);
-    out_message(&graph, 5, &t);
-    out_node(&graph, "Add", NULL, NAMES("x", "w"), NAMES("y"), NULL);
-    out_value(&graph, 12, "y", 2, dims_n3);
-    return graph;
-}
-
-static void make_folder(char *folder)
-{
-    char path[300];
-    cr_assert_not_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/w.bin", folder);
-    FILE *f = fopen(path, "wb");
-    cr_assert_not_null(f);
-    cr_assert_eq(fwrite((float[]){9, 1, 2, 3}, 4, 4, f), 4);
-    (void)fclose(f);
-    (void)snprintf(path, sizeof path, "%s/link.bin", folder);
-    cr_assert_eq(symlink("w.bin", path), 0);
-    (void)snprintf(path, sizeof path, "%s/fifo", folder);
-    cr_assert_eq(mkfifo(path, 0600), 0);
-}
-
-static void remove_folder(const char *folder)
-{
-    static const char *const names[] = {"w.bin", "link.bin", "fifo"};
-    char path[300];
-    for (size_t i = 0; i < 3; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        (void)unlink(path);
-    }
-    (void)rmdir(folder);
-}
-
-TestSuite(external, .init = reference_evaluator_register);
-
-Test(external, data_beside_the_model_is_mapped)
-{
-    char folder[] = "/tmp/penstock-external-XXXXXX";
-    make_folder(folder);
-    struct out graph = external_graph("w.bin", "4", "12");
-    struct loaded l = load(&graph, 17, folder);
-    cr_assert_eq(l.status, PEN_OK, "%s", l.error.text);
-    cr_assert_eq(l.extra.file_count, 1);
-    cr_assert_str_eq(l.extra.files[0].name, "w.bin");
-    cr_assert_float_eq(((const float *)l.g->values[l.g->nodes[0].in[1]].data)[2], 3, 0);
-    graph_free(l.g);
-    import_extra_fini(&l.extra);
-    remove_folder(folder);
-}
-
-Test(external, what_lies_outside_is_refused)
-{
-    char folder[] = "/tmp/penstock-external-XXXXXX";
-    static const struct {
-        const char *location, *offset, *length;
-    } rows[] = {{"../w.bin", "0", "12"},
-                {"/etc/passwd", "0", "12"},
-                {"link.bin", "0", "12"},
-                {"fifo", "0", "12"},
-                {"nothing", "0", "12"},
-                {"w.bin", "8", "12"},
-                {"w.bin", "0", "8"},
-                {"w.bin", "-4", "12"},
-                {"", "0", "12"},
-                {"./w.bin", "0", "12"},
-                {"w.bin", "99999999999999999999", "12"}};
-    make_folder(folder);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct out graph = external_graph(rows[i].location, rows[i].offset, rows[i].length);
-        struct loaded l = load(&graph, 17, folder);
-        cr_assert_neq(l.status, PEN_OK, "row %zu", i);
-        cr_assert(l.error.text[0] != '\0');
-    }
-    struct out graph = external_graph("w.bin", "4", "12");
-    struct loaded l = load(&graph, 17, NULL);
-    cr_assert_eq(l.status, PEN_ERR_UNSUPPORTED, "no folder is known");
-    remove_folder(folder);
-}
-
-Test(external, offsets_beyond_four_gigabytes_are_reached)
-{
-    char folder[] = "/tmp/penstock-external-XXXXXX", path[300], offset[32];
-    const int64_t far = ((int64_t)9 << 29) + 4; /* 4.5 GiB */
-    make_folder(folder);
-    (void)snprintf(path, sizeof path, "%s/w.bin", folder);
-    (void)snprintf(offset, sizeof offset, "%lld", (long long)far);
-    FILE *f = fopen(path, "r+b"); /* a file with a hole: nothing lies on the disk */
-    cr_assert(f && fseeko(f, far, SEEK_SET) == 0 && fwrite((float[]){5, 6, 7}, 4, 3, f) == 3 && fclose(f) == 0);
-    struct out graph = external_graph("w.bin", offset, "12");
-    struct loaded l = load(&graph, 17, folder);
-    cr_assert_eq(l.status, PEN_ERR_TOO_LARGE, "the budget counts whole files");
-    struct graph_limits limits = graph_limits_default();
-    static struct out model;
-    limits.model_bytes = (uint64_t)8 << 30;
-    model.size = 0;
-    out_model(&model, 17, &graph);
-    struct graph *g = NULL;
-    struct import_extra extra = {0};
-    struct pen_error error = {0};
-    cr_assert_eq(onnx_read(model.bytes, model.size, folder, &limits, &g, &extra, &error), PEN_OK, "%s", error.text);
-    cr_assert_float_eq(((const float *)g->values[g->nodes[0].in[1]].data)[2], 7, 0);
-    graph_free(g);
-    import_extra_fini(&extra);
-    remove_folder(folder);
-}
-
-/* ---- what PyTorch writes ------------------------------------------------------------------------------------------------ */
-
-Test(onnx, negative_pads_of_a_pool_crop_its_data)
-{
-    struct out graph = {.size = 0}, attrs = {.size = 0};
-    out_value(&graph, 11, "x", 3, (int64_t[]){1, 2, 11});
-    out_attr_ints(&attrs, "kernel_shape", 1, (int64_t[]){2});
-    out_attr_ints(&attrs, "pads", 2, (int64_t[]){1, -2});
-    out_attr_ints(&attrs, "strides", 1, (int64_t[]){3});
-    out_node(&graph, "AveragePool", NULL, NAMES("x"), NAMES("y"), &attrs);
-    out_value(&graph, 12, "y", 0, NULL);
-    struct graph *g = accept(&graph, 7);
-    cr_assert_eq(g->node_count, 2);
-    cr_assert_eq(g->nodes[0].op, OP_Pad);
-    cr_assert_eq(((const int64_t *)g->values[g->nodes[0].in[1]].data)[5], -2);
-    uint32_t count = 0;
-    const int64_t *pads = node_ints(&g->nodes[1], ATTR_pads, &count);
-    cr_assert(count == 2 && pads[0] == 1 && pads[1] == 0);
-    cr_assert_eq(g->values[g->outputs[0]].shape.dim[2], 3);
-    graph_free(g);
-}
-
-Test(onnx, names_for_saved_statistics_are_no_hindrance)
-{
-    struct out graph = begin();
-    out_initializer(&graph, "w", 1, dims3, three, 3);
-    out_node(&graph, "BatchNormalization", NULL, NAMES("x", "w", "w", "w", "w"), NAMES("y", "a", "b", "c", "d"), NULL);
-    out_value(&graph, 12, "y", 2, dims_n3);
-    struct graph *g = accept(&graph, 9);
-    cr_assert_eq(g->nodes[0].op, OP_BatchNormalization);
-    graph_free(g);
-    out_node(&graph, "Identity", NULL, NAMES("d"), NAMES("z"), NULL);
-    out_value(&graph, 12, "z", 0, NULL);
-    refuse(&graph, 9, PEN_ERR_INVALID, "'d', which nothing gives");
-}
-
-Test(onnx, constant_fill_makes_a_tensor_of_a_computed_shape)
-{
-    struct out graph = begin(), attrs = {.size = 0};
-    out_attr_int(&attrs, "dtype", PEN_DTYPE_I64);
-    out_attr_int(&attrs, "input_as_shape", 0);
-    out_node(&graph, "ConstantFill", NULL, NAMES("x"), NAMES("y"), &attrs);
-    out_value(&graph, 12, "y", 0, NULL);
-    struct graph *g = accept(&graph, 7);
-    cr_assert_eq(g->values[g->outputs[0]].dtype, PEN_DTYPE_I64);
-    cr_assert_eq(g->values[g->outputs[0]].shape.rank, 2);
-    graph_free(g);
-}
-
-Test(onnx, an_integer_exponent_becomes_one_of_the_base)
-{
-    struct out graph = begin(), t = {.size = 0};
-    const int64_t two = 2;
-    out_varint(&t, 2, PEN_DTYPE_I64);
-    out_text(&t, 8, "two");
-    out_bytes(&t, 9, &two, sizeof two);
-    out_message(&graph, 5, &t);
-    out_node(&graph, "Pow", NULL, NAMES("x", "two"), NAMES("y"), NULL);
-    out_value(&graph, 12, "y", 0, NULL);
-    struct graph *g = accept(&graph, 13);
-    cr_assert_eq(g->nodes[0].op, OP_CastLike);
-    cr_assert_eq(g->values[g->outputs[0]].dtype, PEN_DTYPE_F32);
-    graph_free(g);
-}
-
-Test(onnx, leftovers_of_pytorch_are_named_by_their_function)
-{
-    struct out graph = begin(), attrs = {.size = 0}, function = {.size = 0};
-    out_text(&function, 1, "operator");
-    out_text(&function, 4, "erfinv");
-    out_varint(&function, 20, 3);
-    out_message(&attrs, 5, &function);
-    out_node(&graph, "ATen", "org.pytorch.aten", NAMES("x"), NAMES("y"), &attrs);
-    out_node(&graph, "cosh", "org.pytorch.aten", NAMES("y"), NAMES("z"), NULL);
-    out_value(&graph, 12, "z", 0, NULL);
-    refuse(&graph, 13, PEN_ERR_UNSUPPORTED, "org.pytorch.aten::ATen(erfinv)");
-    refuse(&graph, 13, PEN_ERR_UNSUPPORTED, "org.pytorch.aten::cosh");
 }
