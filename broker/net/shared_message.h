@@ -25,7 +25,7 @@ struct shared_message {
     uint64_t references : 20; /* at most one per session and a few more */
     uint64_t count : 7;
     uint64_t bytes : 37; /* of all frames */
-    zmq_msg_t frames[]; /* read here; written by the functions below, which keep `bytes` */
+    zmq_msg_t frames[];  /* read here; written by the functions below, which keep `bytes` */
 };
 
 struct shared_message *shared_message_new(size_t count); /* empty frames, one reference; NULL without memory */
