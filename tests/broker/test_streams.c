@@ -95,7 +95,7 @@ static struct job_id id_of(uint64_t number)
 /* A request or reply of that job, with so many bytes behind the header. */
 static struct shared_message *message_of(struct job_id id, size_t bytes)
 {
-    static const uint8_t zeros[100000];
+    static const uint8_t zeros[100001];
     struct shared_message *shared = shared_message_new(1);
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = id;
