@@ -155,7 +155,7 @@ Test(sentences, the_end_of_a_job_has_a_name)
                  {PEN_ERR_BUSY, false, 1, 0, "failed"},  {PEN_ERR_BUSY, false, 0, 1, "failed"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct explained *e = note();
-        e->status = cases[i].status;
+        e->status = (uint8_t)cases[i].status;
         e->attempts = cases[i].attempts;
         e->total_us = cases[i].total_us;
         if (!cases[i].worker)

@@ -131,7 +131,7 @@ void net_expect(size_t i, enum frame_type type)
     zmq_msg_t peer;
     got_clear();
     zmq_msg_init(&peer);
-    cr_assert(zmq_msg_recv(&peer, routers[i], 0) >= 0, "no %s came to broker %zu", frame_type_name(type), i);
+    cr_assert(zmq_msg_recv(&peer, routers[i], 0) >= 0, "no %s came to broker %zu", frame_type_name((uint8_t)type), i);
     for (bool more = true; more; net_got.count++) {
         cr_assert(net_got.count < NET_FRAMES_MAX);
         zmq_msg_t *frame = &net_got.frames[net_got.count];
@@ -142,7 +142,7 @@ void net_expect(size_t i, enum frame_type type)
     cr_assert(envelope_decode(zmq_msg_data(net_got.frames), zmq_msg_size(net_got.frames), &net_got.env, &net_got.meta,
                               NULL) == PEN_OK);
     cr_assert(net_got.env.type == type, "%s came instead of %s", frame_type_name(net_got.env.type),
-              frame_type_name(type));
+              frame_type_name((uint8_t)type));
     zmq_msg_move(type == FRAME_ATTACH || type == FRAME_CHUNK ? &bulk_peers[i] : &peers[i], &peer);
     zmq_msg_close(&peer);
 }
