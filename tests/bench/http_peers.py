@@ -314,6 +314,9 @@ def main():
     parser.add_argument("--json", action="store_true")
     words = parser.parse_args()
     words.folder, words.build, words.servers = words.folder.resolve(), words.build.resolve(), words.servers.split(",")
+    unknown = set(words.models.split(",")) - set(MODELS)
+    if unknown:
+        parser.error(f"--models: there is no {sorted(unknown)[0]}; there are {', '.join(MODELS)}")
     words.folder.mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     if not (words.build / "tests/bench_http").exists():
