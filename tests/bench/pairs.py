@@ -56,8 +56,8 @@ def interval(values):
     """The 95 % interval of the median by order statistics: (low, high)."""
     ordered, n = sorted(values), len(values)
     below = lambda k: sum(math.comb(n, i) for i in range(k)) / 2**n  # noqa: E731
-    rank = max((k for k in range(1, n // 2 + 1) if below(k) <= 0.025), default=0)
-    return (ordered[rank - 1], ordered[n - rank]) if rank else (ordered[0], ordered[-1])
+    rank = max(k for k in range(1, n // 2 + 1) if below(k) <= 0.025)
+    return ordered[rank - 1], ordered[n - rank]
 
 
 def judge(what, values, more, loss):
@@ -71,6 +71,8 @@ def main():
     if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     builds, pairs, loss, others = [Path(arg).resolve() for arg in sys.argv[1:3]], option("--pairs", 20), option("--loss", 3), busy()
+    if pairs < 6:
+        sys.exit("pairs.py: --pairs must be 6 or more: fewer have no 95 % interval")
     core, ratios = str(sorted(os.sched_getaffinity(0))[-1]), {}
     with tempfile.TemporaryDirectory() as models:
         subprocess.run([f"{builds[1]}/tests/bench_null_model", models], check=True)
