@@ -93,15 +93,15 @@ bool historian_tell(struct historian *historian, const char *name, uint64_t vers
     size_t count = 0;
     uint64_t now_us = 0;
     struct history_point *points = malloc(HISTORY_STEPS * sizeof *points);
-    bool known = points && !name;
-    if (points && historian) {
+    if (!points)
+        return false;
+    if (historian) {
         mutex_take(&historian->lock);
         now_us = historian->now_us;
-        known = history_points(historian->history, name, version, now_us, points, &count);
+        history_points(historian->history, name, version, now_us, points, &count); /* 0 points of a model not known */
         mutex_give(&historian->lock);
     }
-    if (known)
-        history_json(points, count, now_us, writer);
+    history_json(points, count, now_us, writer);
     free(points);
-    return known;
+    return true;
 }

@@ -18,8 +18,9 @@ struct historian *historian_new(struct post *post);
 void historian_free(struct historian *historian); /* NULL is fine */
 
 /*
- * Writes history_json of the pool (name NULL) or of a model, up to the last snapshot. historian NULL: no history is
- * kept. False: the model is unknown, or there is no memory.
+ * Writes history_json of the pool (name NULL) or of a model, up to the last snapshot: without a point if nothing of
+ * that model is kept, or if historian is NULL. A model may go while a page asks for it, so that is no error. False:
+ * there is no memory.
  */
 bool historian_tell(struct historian *historian, const char *name, uint64_t version, struct writer *writer);
 

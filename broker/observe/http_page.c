@@ -213,7 +213,7 @@ static void on_history(const struct page_source *source, const char *rest, struc
     if (one && (!parse_model(rest, "", name, sizeof name, &version) || version == 0))
         say(page, 404, "{\"error\":\"ask for /api/history/ or /api/history/NAME/versions/VERSION\"}");
     else if (!historian_tell(source->historian, one ? name : NULL, version, &page->body))
-        say(page, 404, "{\"error\":\"nothing of that model is kept\"}");
+        say(page, 503, "{\"error\":\"no memory for the history\"}");
 }
 
 static void on_events(const struct page_source *source, const char *rest, struct page *page)
