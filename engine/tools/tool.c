@@ -128,7 +128,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
     engine_options.profile_nodes = options->profile_nodes;
-    engine_options.check_numerics = options->check_numerics;
+    engine_options.check_numerics = options->check_numerics ? PEN_CHECK_FAIL : PEN_CHECK_OFF;
     engine_options.compare_reference = options->compare_reference;
     tool_vulkan(options, &engine_options.vulkan);
     if (pen_engine_precision_find(&engine_options, options->precision, &engine_options.precision, &error) != PEN_OK) {
