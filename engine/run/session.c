@@ -343,6 +343,16 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
     return status;
 }
 
+static void warm_times_set(uint64_t prepare_us, uint64_t run_us, uint64_t *ret_prepare_us, uint64_t *ret_run_us)
+{
+    if (ret_prepare_us != NULL) {
+        *ret_prepare_us = prepare_us;
+    }
+    if (ret_run_us != NULL) {
+        *ret_run_us = run_us;
+    }
+}
+
 /* Runs the bound bucket on zeros. */
 static enum pen_status warm_run(struct pen_session *session, uint64_t start, uint64_t *ret_prepare_us,
                                 uint64_t *ret_run_us, struct pen_error *reterr)
@@ -370,11 +380,9 @@ static enum pen_status warm_run(struct pen_session *session, uint64_t start, uin
     if (status == PEN_OK) {
         status = runner_within(&session->context, reterr);
     }
-    if (status == PEN_OK && ret_prepare_us != NULL) {
-        *ret_prepare_us = prepared - start;
-    }
-    if (status == PEN_OK && ret_run_us != NULL) {
-        *ret_run_us = now_us() - prepared;
+    if (status == PEN_OK) {
+        uint64_t run_us = now_us() - prepared;
+        warm_times_set(prepared - start, run_us > 0 ? run_us : 1, ret_prepare_us, ret_run_us);
     }
     return status;
 }
@@ -382,12 +390,16 @@ static enum pen_status warm_run(struct pen_session *session, uint64_t start, uin
 enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
 {
+    const enum pen_warmup how = session->model->engine->options.warmup;
     uint64_t start = now_us();
     enum pen_status status = session_idle(session, reterr);
-    if (status == PEN_OK) {
+    warm_times_set(0, 0, ret_prepare_us, ret_run_us);
+    if (status == PEN_OK && how != PEN_WARMUP_NONE) {
         session->context.keep_all = true;
         status = pen_session_bind(session, inputs, count, reterr);
-        status = status == PEN_OK ? warm_run(session, start, ret_prepare_us, ret_run_us, reterr) : status;
+        status = status == PEN_OK && how == PEN_WARMUP_EXECUTE
+                     ? warm_run(session, start, ret_prepare_us, ret_run_us, reterr)
+                     : status;
         session->context.keep_all = false;
     }
     return status;
