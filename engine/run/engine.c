@@ -34,7 +34,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     struct backend_caps caps = {0};
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
-                                    .check_numerics = e->options.check_numerics != PEN_CHECK_OFF,
+                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL,
                                     .pin = e->options.pin == PEN_PIN_CORES,
                                     .isa_max = e->options.cpu_isa_max,
                                     .profile = e->options.profile_nodes,
@@ -355,10 +355,16 @@ void pen_memory(struct pen_memory *ret_memory)
     };
 }
 
+/* Values are checked behind the backends: then each has to leave its partition. NaN that ends a run is found by the backends themselves. */
+static bool values_looked_at(const struct pen_engine_options *o)
+{
+    return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF;
+}
+
 struct placement_choice engine_placement_choice(const struct pen_engine *e)
 {
     return (struct placement_choice){.strict = e->options.strict,
-                                     .watch = e->options.compare_reference,
+                                     .watch = e->options.compare_reference || values_looked_at(&e->options),
                                      .forward_max = e->options.cpu_forward ? e->options.cpu_forward_max_elems : 0};
 }
 

@@ -22,7 +22,8 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     }
     s->model = model;
     s->context.arena_limit = model->engine->limits.arena_bytes;
-    s->context.check_numerics = model->engine->options.check_numerics;
+    s->context.numerics = (struct numerics){.numbers = model->engine->options.check_numerics,
+                                            .f16_range = model->engine->options.f16_range_check};
     s->context.compare = model->engine->options.compare_reference;
     s->context.precision = model->engine->options.precision;
     s->context.ledger = (struct ledger){.model = &model->ledger,
@@ -249,6 +250,7 @@ void session_context_set(struct pen_session *s, const struct pen_stop *stop, str
 {
     s->context.cancel = stop != NULL ? &stop->cancel : NULL;
     s->context.turns = 0;
+    s->context.numerics.note[0] = '\0';
     s->context.error = reterr;
     s->context.profile = s->profile;
 }
@@ -428,6 +430,11 @@ const struct pen_profile_row *pen_session_profile_rows(struct pen_session *sessi
 {
     *ret_count = 0;
     return session->profile != NULL ? profile_rows(session->profile, ret_count) : NULL;
+}
+
+const char *pen_session_note(const struct pen_session *session)
+{
+    return session->context.numerics.note;
 }
 
 uint64_t pen_session_compared(const struct pen_session *session)

@@ -247,6 +247,9 @@ void pen_session_profile(struct pen_session *session, bool on);
 const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session,
                                                        size_t *ret_count); /* borrowed until the next call */
 
+/* What the checks that are set to warn (check_numerics, f16_range_check) found first in the latest run, a sentence without its full stop; "" = nothing.
+ * Until the next run. */
+const char *pen_session_note(const struct pen_session *session);
 /* Nodes that were compared with reference so far, all within their bound (options: compare_reference). */
 uint64_t pen_session_compared(const struct pen_session *session);
 
