@@ -585,7 +585,7 @@ static void sample_vk_f16_range(void)
 {
     for (int refuse = 0; refuse < 2; refuse++) {
         struct world w;
-        engine_open(&w, SETS(VULKAN, "placement=strict", "precision=f16_storage",
+        engine_open(&w, SETS(VULKAN, "placement=strict", "vk_f16_trial=off", "precision=f16_storage",
                              refuse ? "vk_f16_range=refuse" : "vk_f16_range=keep"));
         model_open(&w, conv_write(1e6f));
         cr_expect_eq(w.loaded == PEN_OK, refuse == 0, "%s", w.error.text);
