@@ -127,6 +127,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     d->direct = image->kernel_h == 1 && image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
+    d->banded = !d->direct && k <= GEMM_KC && image->dilation_w == 1 && image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }
 
@@ -292,7 +293,8 @@ struct block {
     const struct dense *d;
     const struct dense_item *item;
     size_t row0, rows, col0, cols, k0, kc;
-    float *copy; /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+    float *copy;                  /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+    const struct origin *origins; /* of its rows; NULL where none is looked at */
 };
 
 /* Rows that a kernel reads for a tile of m rows. */
@@ -300,6 +302,18 @@ static size_t rows_read(size_t m)
 {
     size_t mr = isa_own()->gemm_mr;
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
+}
+
+/* The rows that a tile from `r` on reads are patches of one output row inside of the image: equally far apart where they lie. */
+static bool tile_in_place(const struct block *b, size_t r)
+{
+    const struct dense_image *g = &b->d->image;
+    size_t read = rows_read(b->rows - r < isa_own()->gemm_mr ? b->rows - r : isa_own()->gemm_mr);
+    if (!b->d->banded || r + read > b->rows) {
+        return false;
+    }
+    const struct origin *first = &b->origins[r], *last = &b->origins[r + read - 1];
+    return first->image == last->image && first->y == last->y && patch_inside(g, first) && patch_inside(g, last);
 }
 
 static void tile_run(const struct block *b, size_t r, size_t c, const float *next)
@@ -313,6 +327,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
                           .k = b->kc,
+                          .bands = 1,
                           .n = d->n - c < d->nr ? d->n - c : d->nr,
                           .y = i->y + row * d->y_stride + c,
                           .y_stride = d->y_stride,
@@ -325,6 +340,15 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     bool copied = !d->direct || row + rows_read(m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
+    if (tile_in_place(b, r)) {
+        const struct dense_image *g = &d->image;
+        const struct origin *o = &b->origins[r];
+        t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
+        t.x_stride = g->stride_w * g->channels;
+        t.k = g->kernel_w * g->channels;
+        t.bands = g->kernel_h;
+        t.band_stride = g->dilation_h * g->in_w * g->channels;
+    }
     isa_own()->gemm(&t);
 }
 
@@ -352,10 +376,30 @@ static void copy_rows(const struct block *b, const struct origin *origins, size_
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
     size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
-    if (!b->d->direct) {
-        copy_rows(b, origins, r, rows);
-    } else if (last < b->rows && r + rows > last) {
+    for (size_t at = r; !b->d->direct && at < r + rows && at < b->rows; at += mr) {
+        if (!tile_in_place(b, at)) {
+            copy_rows(b, origins, at, mr);
+        }
+    }
+    if (b->d->direct && last < b->rows && r + rows > last) {
         copy_rows(b, origins, last, mr);
+    }
+}
+
+/* The activation over rows that are done. */
+static void act_rows(const struct block *b, size_t r, size_t rows)
+{
+    const struct dense *d = b->d;
+    const struct act *act = &d->act;
+    if (act->fn == UNARY_NONE) {
+        return;
+    }
+    rows = b->rows - r < rows ? b->rows - r : rows;
+    size_t cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols;
+    bool whole = cols == d->y_stride;
+    float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
+    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride) {
+        isa_own()->unary(act->fn, y, y, whole ? rows * cols : cols, act->a, 0.0f);
     }
 }
 
@@ -375,6 +419,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
     if (!d->direct || b.rows % mr != 0) {
         origins_find(&d->image, item->x, b.row0, b.rows, origins);
+        b.origins = origins;
     }
     for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
         struct block part = b;
@@ -389,6 +434,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
                 tile_run(&part, r, c, item->panels + (c + d->nr < d->n ? c + d->nr : 0) * d->k + part.k0 * d->nr);
             }
         }
+        act_rows(&b, r, d->rows_outer ? mr : b.rows);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/depthwise.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/filter.h"
 #include "backend/xnnpack/isa.h"
@@ -11,20 +12,22 @@
 #include "backend/xnnpack/xnn_compat.h"
 
 /*
- * Conv, NHWC. Two ways:
+ * Conv, NHWC. Three ways:
  * - our matrix product (dense.h) for everything that is wide enough: weights are packed once per plan and shared by all execs, and it is faster than XNNPACK's
  *   (README.md); also the only way when weights are computed;
- * - XNNPACK for depthwise and narrow groups, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
+ * - our depthwise loops (depthwise.h) where each group has one channel in and out, and the processor has AVX2;
+ * - XNNPACK for narrow groups and depthwise ones with several channels out, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
  *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
  */
 struct conv {
     struct window w;
     struct act act;
     struct filter f;
-    bool repack;          /* weights are computed: pack on every run */
-    float *ohwi;          /* scratch of repack */
-    uint8_t *packed;      /* dense: [groups] of dense_weights; shared unless repack */
-    struct dense dense;   /* of group 0 */
+    bool repack;        /* weights are computed: pack on every run */
+    float *ohwi;        /* scratch of repack */
+    uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
+    struct dense dense; /* of group 0 */
+    struct depthwise depthwise;
     struct xc_op *ops;    /* XNNPACK: one per slice */
     size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
     bool
@@ -49,30 +52,78 @@ static bool conv_supports(const struct graph *g, const struct node *n, const cha
     return filter_read(n, &node_in(g, n, 1)->shape, &f) || refuse(ret_reason, "weights do not fit the groups");
 }
 
+static enum pen_status no_memory(const struct node *n, struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+}
+
+static enum pen_status pack_depthwise(const struct node *n, const struct filter *f, const struct value *w,
+                                      const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    void *packed = packed_alloc(depthwise_packed_bytes(f));
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
+    if (packed == NULL || ohwi == NULL) {
+        free(packed);
+        free(ohwi);
+        return no_memory(n, reterr);
+    }
+    filter_to_ohwi(f, w->data, ohwi);
+    depthwise_pack(f, ohwi, bias, packed);
+    free(ohwi);
+    *ret_packed = packed;
+    *ret_bytes = depthwise_packed_bytes(f);
+    return PEN_OK;
+}
+
+static enum pen_status pack_dense(const struct node *n, const struct filter *f, const struct value *w,
+                                  const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    uint8_t *packed = packed_alloc(filter_packed_bytes(f));
+    float *scratch = filter_is_ohwi(f) ? NULL : malloc(filter_turn_floats(f) * sizeof *scratch + 64);
+    if (packed == NULL || (scratch == NULL && !filter_is_ohwi(f))) {
+        free(packed);
+        free(scratch);
+        return no_memory(n, reterr);
+    }
+    if (scratch != NULL) {
+        filter_pack_turned(f, w->data, bias, scratch, packed);
+    } else {
+        filter_pack(f, w->data, bias, packed);
+    }
+    free(scratch);
+    *ret_packed = packed;
+    *ret_bytes = filter_packed_bytes(f);
+    return PEN_OK;
+}
+
 static enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                  struct pen_error *reterr)
 {
     struct filter f;
     const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2);
-    if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f) || !wants_dense(&f)) {
+    if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f)) {
         return PEN_OK;
     }
-    uint8_t *packed = packed_alloc(filter_packed_bytes(&f));
-    float *scratch = filter_is_ohwi(&f) ? NULL : malloc(filter_turn_floats(&f) * sizeof *scratch + 64);
-    if (packed == NULL || (scratch == NULL && !filter_is_ohwi(&f))) {
-        free(packed);
-        free(scratch);
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
-    }
     const float *b = bias != NULL ? bias->data : NULL;
-    if (scratch != NULL) {
-        filter_pack_turned(&f, w->data, b, scratch, packed);
-    } else {
-        filter_pack(&f, w->data, b, packed);
-    }
-    free(scratch);
-    *ret_packed = packed;
-    *ret_bytes = filter_packed_bytes(&f);
+    return depthwise_takes(&f) ? pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr)
+           : wants_dense(&f)   ? pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                               : PEN_OK;
+}
+
+/* ---- depthwise ---- */
+
+static enum pen_status run_depthwise(struct step *s, struct run *r)
+{
+    const struct conv *c = s->state;
+    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s->in[0], s->out[0], r);
+    return PEN_OK;
+}
+
+static enum pen_status build_depthwise(struct build *b, struct conv *c)
+{
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
+    b->step->run = run_depthwise;
     return PEN_OK;
 }
 
@@ -95,7 +146,6 @@ static enum pen_status run_dense(struct step *s, struct run *r)
                                   .y = (float *)s->out[0] + g * group_out};
         dense_run(&c->dense, &item, 1, s->scratch, r);
     }
-    act_run(&c->act, s->out[0], c->dense.m * f->out, r);
     return PEN_OK;
 }
 
@@ -116,6 +166,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     c->dense.y_stride = c->f.out;
     c->dense.min = c->act.min;
     c->dense.max = c->act.max;
+    c->dense.act = c->act;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
     return PEN_OK;
@@ -330,6 +381,9 @@ static enum pen_status conv_build(struct build *b)
     }
     c->act = act_read(b->n);
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
+    if (b->packed != NULL && depthwise_takes(&c->f)) {
+        return build_depthwise(b, c);
+    }
     if (b->packed != NULL || !constant || wants_dense(&c->f)) {
         return build_dense(b, c);
     }
