@@ -304,16 +304,58 @@ static size_t rows_read(size_t m)
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
 }
 
-/* The rows that a tile from `r` on reads are patches of one output row inside of the image: equally far apart where they lie. */
-static bool tile_in_place(const struct block *b, size_t r)
+/* Rows from r on, up to m of them, that are patches of one output row. */
+static size_t segment_rows(const struct block *b, size_t r, size_t m)
+{
+    const size_t width = b->d->image.out_w, left = width - (b->row0 + r) % width;
+    return left < m ? left : m;
+}
+
+/* Patches of one output row, all inside of the image, are equally far apart where they lie; the kernel may read some more, which must be there too. */
+static bool segment_in_place(const struct block *b, size_t r, size_t m)
 {
     const struct dense_image *g = &b->d->image;
-    size_t read = rows_read(b->rows - r < isa_own()->gemm_mr ? b->rows - r : isa_own()->gemm_mr);
-    if (!b->d->banded || r + read > b->rows) {
+    const struct origin *first = &b->origins[r];
+    if (!patch_inside(g, first) || !patch_inside(g, &b->origins[r + m - 1])) {
         return false;
     }
-    const struct origin *first = &b->origins[r], *last = &b->origins[r + read - 1];
-    return first->image == last->image && first->y == last->y && patch_inside(g, first) && patch_inside(g, last);
+    const size_t x = (size_t)first->x + (rows_read(m) - 1) * g->stride_w + g->kernel_w;
+    const size_t y = (size_t)first->y + (g->kernel_h - 1) * g->dilation_h;
+    const size_t end = (size_t)(first->image - b->item->x) + (y * g->in_w + x) * g->channels;
+    return end <= g->batch * g->in_h * g->in_w * g->channels + b->d->slack;
+}
+
+/* No row of the tile from r on is copied. */
+static bool tile_in_place(const struct block *b, size_t r)
+{
+    const size_t mr = isa_own()->gemm_mr, end = b->rows - r < mr ? b->rows : r + mr;
+    if (!b->d->banded) {
+        return false;
+    }
+    for (size_t at = r; at < end; at += segment_rows(b, at, end - at)) {
+        if (!segment_in_place(b, at, segment_rows(b, at, end - at))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The tile in pieces of one output row each, its bands of weights one kernel row after the other. */
+static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
+{
+    const struct dense_image *g = &b->d->image;
+    t.x_stride = g->stride_w * g->channels;
+    t.k = g->kernel_w * g->channels;
+    t.bands = g->kernel_h;
+    t.band_stride = g->dilation_h * g->in_w * g->channels;
+    for (size_t left = t.m; left > 0; left -= t.m, r += t.m) {
+        const struct origin *o = &b->origins[r];
+        t.m = segment_rows(b, r, left);
+        t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
+        isa_own()->gemm(&t);
+        t.y += t.m * t.y_stride;
+        t.sum += t.sum != NULL ? t.m * t.sum_stride : 0;
+    }
 }
 
 static void tile_run(const struct block *b, size_t r, size_t c, const float *next)
@@ -341,13 +383,8 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
     if (tile_in_place(b, r)) {
-        const struct dense_image *g = &d->image;
-        const struct origin *o = &b->origins[r];
-        t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
-        t.x_stride = g->stride_w * g->channels;
-        t.k = g->kernel_w * g->channels;
-        t.bands = g->kernel_h;
-        t.band_stride = g->dilation_h * g->in_w * g->channels;
+        segments_run(b, r, t);
+        return;
     }
     isa_own()->gemm(&t);
 }

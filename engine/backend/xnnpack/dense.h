@@ -53,6 +53,7 @@ struct dense {
     bool direct;                   /* rows of x are used where they lie: no patches, no copy */
     bool banded; /* patches inside of the image are used where they lie: all weights of a panel fit the first cache */
     struct act act;  /* over the result, by whoever computes it, while it is in the cache */
+    size_t slack;    /* floats behind the last image that may be read; they count for nothing */
     bool rows_outer; /* weights stay in the second cache while rows go by; else panels do */
 };
 

@@ -28,6 +28,7 @@ struct conv {
     uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
     struct dense dense; /* of group 0 */
     struct depthwise depthwise;
+    float *framed;        /* a copy of the input within its padding, for few channels; NULL = none */
     struct xc_op *ops;    /* XNNPACK: one per slice */
     size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
     bool
@@ -129,6 +130,43 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
 
 /* ---- our matrix product ---- */
 
+#define FRAMED_CHANNELS 4 /* an image of up to so many channels is copied sooner than patches that cross its edges */
+
+struct frame_job {
+    const struct conv *c;
+    const float *x;
+};
+
+/* One row of an image. */
+static void frame_task(void *context, size_t unit)
+{
+    const struct frame_job *j = context;
+    const struct window *w = &j->c->w;
+    const struct dense_image *g = &j->c->dense.image;
+    size_t image = unit / w->in[0], row = unit % w->in[0];
+    memcpy(j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * w->channels,
+           j->x + unit * w->in[1] * w->channels, w->in[1] * w->channels * sizeof(float));
+}
+
+/* The picture with its padding as part of the image; false without memory. */
+static bool frame_make(struct build *b, struct conv *c, struct dense_image *image)
+{
+    const struct window *w = &c->w;
+    image->in_h = w->begin[0] + w->in[0] + w->end[0];
+    image->in_w = w->begin[1] + w->in[1] + w->end[1];
+    image->pad_top = image->pad_left = 0;
+    size_t slack = isa_own()->gemm_mr * image->stride_w * image->channels;
+    c->framed = build_alloc(b, (image->batch * image->in_h * image->in_w * image->channels + slack) * sizeof(float));
+    return c->framed != NULL;
+}
+
+static bool wants_frame(const struct conv *c)
+{
+    const struct window *w = &c->w;
+    return c->f.groups == 1 && c->f.in <= FRAMED_CHANNELS && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
+           w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
+}
+
 static enum pen_status run_dense(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
@@ -137,13 +175,17 @@ static enum pen_status run_dense(struct step *s, struct run *r)
         filter_to_ohwi(f, s->in[1], c->ohwi);
         filter_pack(f, c->ohwi, s->n->in_count > 2 ? s->in[2] : NULL, c->packed);
     }
+    const float *x = s->in[0];
+    if (c->framed != NULL) {
+        struct frame_job j = {c, x};
+        parallel(r, frame_task, &j, c->w.batch * c->w.in[0]);
+        x = c->framed;
+    }
     size_t group_out = f->out / f->groups;
     for (size_t g = 0; g < f->groups; g++) {
         const struct dense_weights *w = filter_group(f, c->packed, g);
-        struct dense_item item = {.x = (const float *)s->in[0] + g * f->in,
-                                  .panels = w->data,
-                                  .bias = dense_bias(w),
-                                  .y = (float *)s->out[0] + g * group_out};
+        struct dense_item item = {
+            .x = x + g * f->in, .panels = w->data, .bias = dense_bias(w), .y = (float *)s->out[0] + g * group_out};
         dense_run(&c->dense, &item, 1, s->scratch, r);
     }
     return PEN_OK;
@@ -162,11 +204,15 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         }
         c->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
+    if (wants_frame(c) && !frame_make(b, c, &image)) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
+    }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
     c->dense.y_stride = c->f.out;
     c->dense.min = c->act.min;
     c->dense.max = c->act.max;
     c->dense.act = c->act;
+    c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
     return PEN_OK;
