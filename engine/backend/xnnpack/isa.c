@@ -45,6 +45,11 @@ const struct own_bytes *isa_bytes(void)
     return vnni ? &own_bytes_vnni : own != &own_plain ? &own_bytes_avx2 : NULL;
 }
 
+own_lookup_fn isa_lookup(void)
+{
+    return isa_own() == &own_avx512 && __builtin_cpu_supports("avx512vbmi") ? own_int_lookup_vbmi : own_int_lookup;
+}
+
 const struct int_product *isa_product(void)
 {
     static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni},
@@ -68,11 +73,23 @@ const struct own_bytes *isa_bytes(void)
     return NULL;
 }
 
+own_lookup_fn isa_lookup(void)
+{
+    return own_int_lookup;
+}
+
 const struct int_product *isa_product(void)
 {
     return &own_int_plain.product;
 }
 #endif
+
+void own_int_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = table[x[i]];
+    }
+}
 
 const char *isa_name(void)
 {

@@ -137,6 +137,20 @@ Test(qdq, products_sums_and_curves)
     check(g, OP_QLinearGlobalAveragePool, 1);
 }
 
+/* Curves without an operator on bytes of their own, several in a row, and from one type of bytes to the other. */
+Test(qdq, functions_of_one_byte_become_a_table)
+{
+    static const enum op ops[] = {OP_HardSwish, OP_Tanh, OP_Gelu, OP_Elu, OP_HardSigmoid, OP_Sigmoid, OP_Exp};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        uint32_t x;
+        struct graph *g = start(i % 2 ? PEN_DTYPE_U8 : PEN_DTYPE_I8, DIMS(5, 32), &x);
+        uint32_t y = build_node(g, ops[i], IDS(x));
+        y = i % 3 == 0 ? build_node(g, OP_Neg, IDS(build_node(g, OP_Clip, IDS(y, build_scalar(g, -0.1f))))) : y;
+        finish(g, y, i % 2 ? PEN_DTYPE_I8 : PEN_DTYPE_U8, 0.02f, 10);
+        check(g, OP_ByteTable, 1);
+    }
+}
+
 Test(qdq, moves_keep_bytes_as_they_are)
 {
     uint32_t x;

@@ -179,6 +179,7 @@ static const enum op none[] = {
     OP_DynamicQuantizeLinear,
     OP_QLinearAdd,
     OP_QLinearMul,
+    OP_ByteTable,
     OP_QLinearSigmoid,
     OP_QLinearLeakyRelu,
     OP_QLinearConcat,
