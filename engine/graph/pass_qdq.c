@@ -201,17 +201,59 @@ static bool conv(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
     return put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
 }
 
-static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+/* The right side of a product: constant bytes of two dims, with one scale, or one for each column, which is dim `axis`. */
+static bool columns_behind(struct qdq *q, uint32_t value, int32_t axis, struct params *ret)
 {
     const struct graph *g = q->r.g;
-    const struct node n = g->nodes[node];
+    const struct node *n = rewrite_maker(&q->r, value);
+    const struct value *w = n && n->op == OP_DequantizeLinear ? &g->values[n->in[0]] : NULL;
+    if (!w || !w->data || w->shape.rank != 2 || !bytes_behind(q, value, w->shape.dim[axis], ret))
+        return false;
+    return shape_elements(&g->values[ret->scale].shape) == 1 || shape_axis(node_int(n, ATTR_axis, 1), 2) == axis;
+}
+
+static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    const struct node n = q->r.g->nodes[node];
     struct params a, b;
-    if (!bytes_behind(q, n.in[0], 1, &a) || !bytes_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
-        !g->values[b.value].data || g->values[b.value].shape.rank != 2 || !fill_zero(q, &a) || !fill_zero(q, &b) ||
-        !fill_zero(q, y))
+    if (!bytes_behind(q, n.in[0], 1, &a) || !columns_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
+        !fill_zero(q, &a) || !fill_zero(q, &b) || !fill_zero(q, y))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
     return put(q, OP_QLinearMatMul, node, last, in, 8);
+}
+
+/* Weights [columns, k] are turned; the step folds. */
+static uint32_t turned(struct qdq *q, uint32_t weights)
+{
+    static const int64_t perm[2] = {1, 0};
+    uint32_t y = rewrite_node(&q->r, OP_Transpose, NULL, &weights, 1);
+    if (y != VALUE_NONE && q->r.status == PEN_OK)
+        q->r.status = graph_attr_ints(q->r.g, q->r.g->values[y].producer, ATTR_perm, perm, 2);
+    return y;
+}
+
+static bool gemm(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    struct graph *g = q->r.g;
+    const struct node n = g->nodes[node];
+    const bool turn = node_int(&n, ATTR_transB, 0) != 0;
+    const uint32_t out = g->nodes[last].out[0];
+    struct params a, b;
+    if (node_int(&n, ATTR_transA, 0) != 0 || node_float(&n, ATTR_alpha, 1.0f) != 1.0f ||
+        node_float(&n, ATTR_beta, 1.0f) != 1.0f || !bytes_behind(q, n.in[0], 1, &a) ||
+        !columns_behind(q, n.in[1], turn ? 0 : 1, &b) || a.dtype != y->dtype)
+        return false;
+    uint32_t bias = n.in_count > 2 ? n.in[2] : VALUE_NONE, sums;
+    if (!bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !fill_zero(q, &a) ||
+        !fill_zero(q, &b) || !fill_zero(q, y))
+        return false;
+    uint32_t weights = turn ? turned(q, b.value) : b.value;
+    const uint32_t in[9] = {a.value, a.scale, a.zero, weights, b.scale, b.zero, sums, y->scale, y->zero};
+    if (q->r.status != PEN_OK || !put(q, OP_QGemm, node, last, in, 9))
+        return false;
+    enum pen_status status = graph_attr_int(g, g->values[out].producer, ATTR_transB, 0);
+    return status == PEN_OK || rewrite_failed(&q->r, status);
 }
 
 static bool pair(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
@@ -269,6 +311,8 @@ static qdq_fn family_of(enum op op)
         return conv;
     case OP_MatMul:
         return matmul;
+    case OP_Gemm:
+        return KEPT(graph_QGemm) ? gemm : NULL;
     case OP_Add:
     case OP_Mul:
         return pair;
