@@ -239,9 +239,14 @@ static void fixed_add(const struct fixed_add *f, const uint8_t *x1, size_t step1
     }
 }
 
-static inline __attribute__((always_inline)) uint32_t pair_loop(const struct int_pair *p, bool adds, const uint8_t *x1,
-                                                                size_t step1, const uint8_t *x2, size_t step2,
-                                                                uint8_t *y, uint8_t *marks, size_t n)
+/* A row of one operand: step 0 repeats its first element. */
+struct operand {
+    const uint8_t *x;
+    size_t step;
+};
+
+static inline __attribute__((always_inline)) uint32_t pair_loop(const struct int_pair *p, bool adds, struct operand a,
+                                                                struct operand b, uint8_t *y, uint8_t *marks, size_t n)
 {
     const float f1 = p->factor[0], f2 = p->factor[1], low = p->low, high = p->high, limit = 0.5f - p->near_tie;
     const int32_t z1 = p->zero[0], z2 = p->zero[1], zero = p->y_zero;
@@ -249,8 +254,9 @@ static inline __attribute__((always_inline)) uint32_t pair_loop(const struct int
     uint32_t any = 0;
     _Pragma("omp simd reduction(| : any)") for (size_t j = 0; j < n; j++)
     {
-        int32_t a = (int32_t)(uint8_t)(x1[j * step1] ^ flip) - z1, b = (int32_t)(uint8_t)(x2[j * step2] ^ flip) - z2;
-        float v = adds ? (float)a * f1 + (float)b * f2 : (float)(a * b) * f1;
+        int32_t v1 = (int32_t)(uint8_t)(a.x[j * a.step] ^ flip) - z1,
+                v2 = (int32_t)(uint8_t)(b.x[j * b.step] ^ flip) - z2;
+        float v = adds ? (float)v1 * f1 + (float)v2 * f2 : (float)(v1 * v2) * f1;
         v = v >= low ? v : low;
         v = v > high ? high : v;
         float whole = rintf(v);
@@ -267,11 +273,12 @@ static bool pair(const struct int_pair *p, const uint8_t *x1, size_t step1, cons
 {
     uint32_t any;
     if (step1 == 1 && step2 == 1) {
-        any = p->adds ? pair_loop(p, true, x1, 1, x2, 1, y, marks, n) : pair_loop(p, false, x1, 1, x2, 1, y, marks, n);
+        struct operand a = {x1, 1}, b = {x2, 1};
+        any = p->adds ? pair_loop(p, true, a, b, y, marks, n) : pair_loop(p, false, a, b, y, marks, n);
     } else if (step2 == 0) {
-        any = pair_loop(p, p->adds, x1, step1, x2, 0, y, marks, n);
+        any = pair_loop(p, p->adds, (struct operand){x1, step1}, (struct operand){x2, 0}, y, marks, n);
     } else {
-        any = pair_loop(p, p->adds, x1, 0, x2, 1, y, marks, n);
+        any = pair_loop(p, p->adds, (struct operand){x1, 0}, (struct operand){x2, 1}, y, marks, n);
     }
     return any != 0;
 }
