@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/kept.h"
 #include "graph/pass_internal.h"
 
 /*
@@ -200,17 +201,59 @@ static bool conv(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
     return put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
 }
 
-static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+/* The right side of a product: constant bytes of two dims, with one scale, or one for each column, which is dim `axis`. */
+static bool columns_behind(struct qdq *q, uint32_t value, int32_t axis, struct params *ret)
 {
     const struct graph *g = q->r.g;
-    const struct node n = g->nodes[node];
+    const struct node *n = rewrite_maker(&q->r, value);
+    const struct value *w = n && n->op == OP_DequantizeLinear ? &g->values[n->in[0]] : NULL;
+    if (!w || !w->data || w->shape.rank != 2 || !bytes_behind(q, value, w->shape.dim[axis], ret))
+        return false;
+    return shape_elements(&g->values[ret->scale].shape) == 1 || shape_axis(node_int(n, ATTR_axis, 1), 2) == axis;
+}
+
+static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    const struct node n = q->r.g->nodes[node];
     struct params a, b;
-    if (!bytes_behind(q, n.in[0], 1, &a) || !bytes_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
-        !g->values[b.value].data || g->values[b.value].shape.rank != 2 || !fill_zero(q, &a) || !fill_zero(q, &b) ||
-        !fill_zero(q, y))
+    if (!bytes_behind(q, n.in[0], 1, &a) || !columns_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
+        !fill_zero(q, &a) || !fill_zero(q, &b) || !fill_zero(q, y))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
     return put(q, OP_QLinearMatMul, node, last, in, 8);
+}
+
+/* Weights [columns, k] are turned; the step folds. */
+static uint32_t turned(struct qdq *q, uint32_t weights)
+{
+    static const int64_t perm[2] = {1, 0};
+    uint32_t y = rewrite_node(&q->r, OP_Transpose, NULL, &weights, 1);
+    if (y != VALUE_NONE && q->r.status == PEN_OK)
+        q->r.status = graph_attr_ints(q->r.g, q->r.g->values[y].producer, ATTR_perm, perm, 2);
+    return y;
+}
+
+static bool gemm(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    struct graph *g = q->r.g;
+    const struct node n = g->nodes[node];
+    const bool turn = node_int(&n, ATTR_transB, 0) != 0;
+    const uint32_t out = g->nodes[last].out[0];
+    struct params a, b;
+    if (node_int(&n, ATTR_transA, 0) != 0 || node_float(&n, ATTR_alpha, 1.0f) != 1.0f ||
+        node_float(&n, ATTR_beta, 1.0f) != 1.0f || !bytes_behind(q, n.in[0], 1, &a) ||
+        !columns_behind(q, n.in[1], turn ? 0 : 1, &b) || a.dtype != y->dtype)
+        return false;
+    uint32_t bias = n.in_count > 2 ? n.in[2] : VALUE_NONE, sums;
+    if (!bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !fill_zero(q, &a) ||
+        !fill_zero(q, &b) || !fill_zero(q, y))
+        return false;
+    uint32_t weights = turn ? turned(q, b.value) : b.value;
+    const uint32_t in[9] = {a.value, a.scale, a.zero, weights, b.scale, b.zero, sums, y->scale, y->zero};
+    if (q->r.status != PEN_OK || !put(q, OP_QGemm, node, last, in, 9))
+        return false;
+    enum pen_status status = graph_attr_int(g, g->values[out].producer, ATTR_transB, 0);
+    return status == PEN_OK || rewrite_failed(&q->r, status);
 }
 
 static bool pair(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
@@ -268,6 +311,8 @@ static qdq_fn family_of(enum op op)
         return conv;
     case OP_MatMul:
         return matmul;
+    case OP_Gemm:
+        return KEPT(graph_QGemm) ? gemm : NULL;
     case OP_Add:
     case OP_Mul:
         return pair;
@@ -293,6 +338,85 @@ static qdq_fn family_of(enum op op)
     }
 }
 
+/* ---- functions of one byte ------------------------------------------------------------------------------------------------ */
+
+#define TABLE_NODES 8 /* operators in a row that become one table */
+
+/* A function of each element alone; its further inputs are constants. */
+static bool is_function(const struct qdq *q, const struct node *n)
+{
+    bool fits = n && (op_def(n->op)->traits & OP_UNARY) && n->in_count > 0 && n->out_count == 1;
+    for (uint32_t k = 1; fits && k < n->in_count; k++)
+        fits = n->in[k] == VALUE_NONE || q->r.g->values[n->in[k]].data;
+    return fits;
+}
+
+/* The operators between a DequantizeLinear and `last`, from the last on; 0 when there is anything else, or nobody but the next reads each. */
+static uint32_t functions_find(struct qdq *q, uint32_t last, uint32_t *ret_nodes, struct params *ret_x)
+{
+    struct graph *g = q->r.g;
+    uint32_t count = 0, value = g->nodes[last].in[0];
+    while (count < TABLE_NODES && uses_count(&q->r.uses, value) == 1 && !rewrite_is_output(&q->r, value)) {
+        const struct node *n = rewrite_maker(&q->r, value);
+        if (!is_function(q, n))
+            break;
+        ret_nodes[count++] = (uint32_t)(n - g->nodes);
+        value = n->in[0];
+    }
+    return count > 0 && bytes_behind(q, value, 1, ret_x) ? count : 0;
+}
+
+/* The same operator, reading `x` first. */
+static uint32_t function_again(struct qdq *q, uint32_t node, uint32_t x)
+{
+    struct graph *g = q->r.g;
+    uint32_t in[8] = {x}, count = g->nodes[node].in_count;
+    for (uint32_t k = 1; k < count && k < 8; k++)
+        in[k] = g->nodes[node].in[k];
+    uint32_t y = rewrite_node(&q->r, g->nodes[node].op, g->nodes[node].name, in, count < 8 ? count : 8);
+    for (uint32_t i = 0; y != VALUE_NONE && i < g->nodes[node].attr_count && q->r.status == PEN_OK; i++)
+        q->r.status = graph_attr_set(g, g->values[y].producer, &g->nodes[node].attrs[i]);
+    return y;
+}
+
+/* All 256 bytes in their order. */
+static uint32_t bytes_all(struct qdq *q, enum pen_dtype dtype)
+{
+    uint8_t *bytes = graph_alloc(q->r.g, 256);
+    const int64_t count = 256;
+    const struct shape shape = shape_of(1, &count);
+    uint32_t id = VALUE_NONE;
+    for (int i = 0; bytes && i < 256; i++)
+        bytes[i] = (uint8_t)i;
+    if (!bytes || graph_constant(q->r.g, NULL, dtype, &shape, bytes, 256, false, &id) != PEN_OK)
+        rewrite_failed(&q->r, PEN_ERR_NO_MEMORY);
+    return id;
+}
+
+/* Functions between bytes: what they make of all 256 is a table, which folds into a constant. */
+static void table(struct qdq *q, uint32_t last, struct params *y)
+{
+    struct params x;
+    uint32_t nodes[TABLE_NODES], count = functions_find(q, last, nodes, &x);
+    if (count == 0 || !fill_zero(q, &x) || !fill_zero(q, y))
+        return;
+    uint32_t value = bytes_all(q, x.dtype);
+    if (q->r.status == PEN_OK)
+        value = rewrite_node(&q->r, OP_DequantizeLinear, NULL, (uint32_t[]){value, x.scale, x.zero}, 3);
+    for (uint32_t i = count; i > 0 && q->r.status == PEN_OK; i--)
+        value = function_again(q, nodes[i - 1], value);
+    if (q->r.status == PEN_OK)
+        value = rewrite_node(&q->r, OP_QuantizeLinear, NULL, (uint32_t[]){value, y->scale, y->zero}, 3);
+    uint32_t made = VALUE_NONE;
+    if (q->r.status == PEN_OK)
+        made = rewrite_node(&q->r, OP_ByteTable, q->r.g->nodes[nodes[0]].name, (uint32_t[]){x.value, value}, 2);
+    if (made == VALUE_NONE || q->r.status != PEN_OK)
+        return;
+    q->r.g->nodes[q->r.g->values[made].producer].origin = q->r.g->nodes[nodes[0]].origin;
+    rewrite_absorb(&q->r, q->r.g->values[made].producer, last);
+    q->count++;
+}
+
 static void visit(struct qdq *q, uint32_t last)
 {
     const struct graph *g = q->r.g;
@@ -306,8 +430,10 @@ static void visit(struct qdq *q, uint32_t last)
     const struct node *from = rewrite_maker(&q->r, value);
     qdq_fn family = from && from->out[0] == value ? family_of(from->op) : NULL;
     bool alone = family && uses_count(&q->r.uses, value) == 1 && !rewrite_is_output(&q->r, value);
-    if (alone && node_int(from, ATTR_act, ACT_NONE) == ACT_NONE)
-        family(q, (uint32_t)(from - g->nodes), last, &y);
+    if (alone && node_int(from, ATTR_act, ACT_NONE) == ACT_NONE && family(q, (uint32_t)(from - g->nodes), last, &y))
+        return;
+    if (KEPT(graph_ByteTable) && q->r.status == PEN_OK)
+        table(q, last, &y);
 }
 
 enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count, struct pen_error *reterr)

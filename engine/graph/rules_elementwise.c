@@ -10,6 +10,15 @@ enum pen_status infer_same(struct infer *c, struct pen_error *reterr)
     return PEN_OK;
 }
 
+enum pen_status infer_byte_table(struct infer *c, struct pen_error *reterr)
+{
+    const struct shape *table = infer_shape_of(c, 1);
+    if (shape_known(table) && shape_elements(table) != 256)
+        return infer_fail(c, reterr, "a table of bytes needs 256 of them");
+    infer_put(c, 0, infer_dtype_of(c, 1), infer_shape_of(c, 0));
+    return PEN_OK;
+}
+
 enum pen_status infer_same_bool(struct infer *c, struct pen_error *reterr)
 {
     (void)reterr;

@@ -129,6 +129,22 @@ enum pen_status kernel_qlinear_unary(struct kernel_call *k)
     return status;
 }
 
+/* x, table: one byte for each byte */
+enum pen_status kernel_byte_table(struct kernel_call *k)
+{
+    const uint8_t *x = k->in[0].data, *table = k->in[1].data;
+    if (element_size(k->in[0].dtype) != 1 || element_size(k->in[1].dtype) != 1 ||
+        shape_elements(&k->in[1].shape) != 256) {
+        return kernel_fail(k, PEN_ERR_INVALID, "x must be bytes and the table 256 of them");
+    }
+    enum pen_status status = kernel_output(k, 0, k->in[1].dtype, &k->in[0].shape);
+    uint8_t *y = status == PEN_OK ? k->out[0].data : NULL;
+    for (int64_t i = 0; status == PEN_OK && i < shape_elements(&k->in[0].shape); i++) {
+        y[i] = table[x[i]];
+    }
+    return status;
+}
+
 /* x, x_scale, x_zero, y_scale, y_zero; the axis is coerced to the last when the opset attribute says so (importer). */
 enum pen_status kernel_qlinear_softmax(struct kernel_call *k)
 {

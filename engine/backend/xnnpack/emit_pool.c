@@ -9,13 +9,23 @@
 #define TAPS_MAX 1024 /* of one part of a window: pointers on the stack */
 #define BLOCK    256  /* channels of one part that is joined to those before */
 
-/* MaxPool and AveragePool, NHWC: per output pixel the list of input pixels in its window, then one vector loop over the channels. */
+/*
+ * MaxPool and AveragePool, NHWC. The rows of a window become one row first, whole rows at a time; then the columns of each window become one pixel. Windows of
+ * very many rows or columns: per output pixel the list of its input pixels, in parts.
+ */
+struct column {
+    size_t first, count, padded; /* input column, columns inside; with those of the padding */
+};
+
 struct pool {
     struct window w;
     struct act act;
     bool average, include_pad;
-    size_t size;  /* bytes of an element: 4, or 1 for MaxPool of bytes */
-    uint8_t flip; /* 0x80 for signed bytes */
+    size_t size;                   /* bytes of an element: 4, or 1 for MaxPool of bytes */
+    uint8_t flip;                  /* 0x80 for signed bytes */
+    struct column *columns;        /* [w.out[1]] NULL = in parts */
+    size_t inside_from, inside_to; /* outputs whose windows have all columns */
+    size_t row_bytes;              /* of scratch for one thread */
 };
 
 static bool pool_supports(const struct graph *g, const struct node *n, const char **ret_reason)
@@ -33,7 +43,7 @@ static bool pool_supports(const struct graph *g, const struct node *n, const cha
 struct pool_job {
     const struct pool *p;
     const uint8_t *x;
-    uint8_t *y;
+    uint8_t *y, *scratch;
 };
 
 /* Taps of one window along one dim that lie inside: first (in kernel steps) and count; *ret_padded counts those inside the padded input. */
@@ -111,6 +121,51 @@ static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t 
     }
 }
 
+/* The rows of the windows of output row oy as one row; gives how many count for a mean. */
+static size_t rows_join(const struct pool *p, const uint8_t *image, size_t oy, uint8_t *row)
+{
+    const struct window *w = &p->w;
+    const uint8_t *taps[TAPS_MAX];
+    const size_t width = w->in[1] * w->channels;
+    size_t first, padded, rows = clip(w, 0, oy, &first, &padded);
+    for (size_t i = 0; i < rows; i++) {
+        size_t iy = oy * w->stride[0] + (first + i) * w->dilation[0] - w->begin[0];
+        taps[i] = image + iy * width * p->size;
+    }
+    fold(p, taps, rows, 1.0f, row, width);
+    return p->include_pad ? padded : rows;
+}
+
+/* Outputs [from, to), which lie together when their windows do: the columns of each as one pixel. */
+static void columns_join(const struct pool *p, const uint8_t *row, size_t rows, size_t from, size_t to, uint8_t *y)
+{
+    const struct window *w = &p->w;
+    const struct column *c = &p->columns[from];
+    const size_t pixel = w->channels * p->size;
+    const uint8_t *taps[TAPS_MAX];
+    size_t count = rows * (p->include_pad ? c->padded : c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        taps[i] = row + (c->first + i * w->dilation[1]) * pixel;
+    }
+    fold(p, taps, c->count, count > 0 ? 1.0f / (float)count : 0.0f, y + from * pixel, (to - from) * w->channels);
+}
+
+static void row_of(const struct pool *p, const uint8_t *image, size_t oy, uint8_t *row, uint8_t *y)
+{
+    const struct window *w = &p->w;
+    size_t rows = rows_join(p, image, oy, row);
+    for (size_t ox = 0; ox < w->out[1];) {
+        bool together = w->stride[1] == 1 && ox >= p->inside_from && ox < p->inside_to;
+        size_t end = together ? p->inside_to : ox + 1;
+        columns_join(p, row, rows, ox, end, y);
+        ox = end;
+    }
+    if (isfinite(p->act.min) || isfinite(p->act.max)) {
+        float *to = (float *)(void *)y;
+        isa_own()->unary(UNARY_CLAMP, to, to, w->out[1] * w->channels, p->act.min, p->act.max);
+    }
+}
+
 /* One output row. */
 static void row_task(void *context, size_t unit)
 {
@@ -118,6 +173,10 @@ static void row_task(void *context, size_t unit)
     const struct window *w = &j->p->w;
     const uint8_t *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * w->channels * j->p->size;
     uint8_t *y = j->y + unit * w->out[1] * w->channels * j->p->size;
+    if (j->p->columns != NULL) {
+        row_of(j->p, image, unit % w->out[0], j->scratch + team_self() * j->p->row_bytes, y);
+        return;
+    }
     for (size_t ox = 0; ox < w->out[1]; ox++) {
         pixel(j->p, image, unit % w->out[0], ox, y + ox * w->channels * j->p->size);
     }
@@ -126,9 +185,35 @@ static void row_task(void *context, size_t unit)
 static enum pen_status pool_run(struct step *s, struct run *r)
 {
     const struct pool *p = s->state;
-    struct pool_job j = {p, s->in[0], s->out[0]};
+    struct pool_job j = {p, s->in[0], s->out[0], s->scratch};
     parallel(r, row_task, &j, p->w.batch * p->w.out[0]);
     act_run(&p->act, s->out[0], p->w.batch * p->w.out[0] * p->w.out[1] * p->w.channels, r);
+    return PEN_OK;
+}
+
+/* The columns of each window, once for all rows. */
+static enum pen_status columns_make(struct build *b, struct pool *p)
+{
+    const struct window *w = &p->w;
+    if (w->kernel[0] > TAPS_MAX || w->kernel[1] > TAPS_MAX) {
+        return PEN_OK;
+    }
+    p->columns = build_alloc(b, w->out[1] * sizeof *p->columns);
+    if (p->columns == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    for (size_t ox = 0; ox < w->out[1]; ox++) {
+        struct column *c = &p->columns[ox];
+        size_t first;
+        c->count = clip(w, 1, ox, &first, &c->padded);
+        c->first = c->count > 0 ? ox * w->stride[1] + first * w->dilation[1] - w->begin[1] : 0;
+        if (c->count == w->kernel[1]) {
+            p->inside_from = p->inside_to == 0 ? ox : p->inside_from;
+            p->inside_to = ox + 1;
+        }
+    }
+    p->row_bytes = (w->in[1] * w->channels * p->size + 127) / 64 * 64;
+    b->step->scratch_bytes = p->row_bytes * build_threads(b);
     return PEN_OK;
 }
 
@@ -148,7 +233,7 @@ static enum pen_status pool_build(struct build *b)
     p->include_pad = node_int(b->n, ATTR_count_include_pad, 0) != 0;
     b->step->state = p;
     b->step->run = pool_run;
-    return PEN_OK;
+    return columns_make(b, p);
 }
 
 const struct emitter emit_pool = {pool_supports, NULL, pool_build};

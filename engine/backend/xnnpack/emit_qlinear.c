@@ -71,9 +71,8 @@ static int32_t code(const struct qunary_job *j, uint8_t x)
 static void table_task(void *context, size_t unit)
 {
     const struct qunary_job *j = context;
-    for (size_t i = unit * CHUNK; i < j->q->total && i < (unit + 1) * CHUNK; i++) {
-        j->y[i] = j->table[j->x[i]];
-    }
+    size_t from = unit * CHUNK, left = j->q->total - from;
+    isa_lookup()(j->table, j->x + from, j->y + from, left < CHUNK ? left : CHUNK);
 }
 
 static void table_fill(struct qunary_job *j)

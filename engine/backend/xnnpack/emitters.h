@@ -38,6 +38,7 @@ extern const struct emitter emit_qproduct;      /* QLinearConv, QLinearMatMul, C
 extern const struct emitter emit_quant;         /* QuantizeLinear, DequantizeLinear */
 extern const struct emitter emit_qpair;         /* QLinearAdd, QLinearMul */
 extern const struct emitter emit_qconcat;       /* QLinearConcat */
+extern const struct emitter emit_byte_table;    /* ByteTable */
 extern const struct emitter emit_qlinear;       /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
 extern const struct emitter emit_attention;     /* Attention */
 extern const struct emitter emit_loss;          /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */

@@ -107,6 +107,11 @@ const struct own_bytes *isa_bytes(void)
     return level == PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? &own_bytes_avx2 : NULL;
 }
 
+own_lookup_fn isa_lookup(void)
+{
+    return level_now() >= PEN_ISA_AVX512 && __builtin_cpu_supports("avx512vbmi") ? own_int_lookup_vbmi : own_int_lookup;
+}
+
 const struct int_product *isa_product(void)
 {
     static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni},
@@ -135,6 +140,11 @@ const struct own_bytes *isa_bytes(void)
     return NULL;
 }
 
+own_lookup_fn isa_lookup(void)
+{
+    return own_int_lookup;
+}
+
 const struct int_product *isa_product(void)
 {
     return &own_int_plain.product;
@@ -146,6 +156,13 @@ const char *isa_name(enum pen_isa most)
     return own_plain.name;
 }
 #endif
+
+void own_int_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = table[x[i]];
+    }
+}
 
 /* "model name : Intel(R) ..." on x86; other processors do not say. */
 static bool brand_read(char *text, size_t bytes)

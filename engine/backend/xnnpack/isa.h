@@ -25,6 +25,7 @@ const struct own *isa_own(void);             /* the vector kernels for it */
 const struct own_int *isa_int(void);         /* the integer kernels for it */
 const struct own_bytes *isa_bytes(void);     /* NULL without vectors of bytes */
 const struct int_product *isa_product(void); /* the best product of bytes */
+own_lookup_fn isa_lookup(void);              /* bytes through a table */
 size_t isa_l2_bytes(void);                   /* of one core; 1 MiB when unknown */
 
 #endif

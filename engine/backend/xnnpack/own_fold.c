@@ -72,7 +72,16 @@ static inline __attribute__((always_inline)) void fold_rows_one(enum fold_fn fn,
     for (size_t i = 0; i < n; i++) {
         y[i] = fold_first(fn, x[i]);
     }
-    for (size_t r = 1; r < rows; r++) {
+    size_t r = 1;
+    for (; r + 4 <= rows; r += 4) { /* results go through memory once for four rows; the order stays */
+        const float *row = x + r * stride;
+        SIMD for (size_t i = 0; i < n; i++)
+        {
+            float v = fold_step(fn, fold_step(fn, y[i], row[i]), row[stride + i]);
+            y[i] = fold_step(fn, fold_step(fn, v, row[2 * stride + i]), row[3 * stride + i]);
+        }
+    }
+    for (; r < rows; r++) {
         const float *row = x + r * stride;
         SIMD for (size_t i = 0; i < n; i++)
         {

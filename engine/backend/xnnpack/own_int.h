@@ -128,6 +128,10 @@ struct own_int {
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
 };
 
+/* y[i] = table[x[i]], a table of 256. y may be x. */
+typedef void (*own_lookup_fn)(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n);
+void own_int_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n);
+
 extern const struct own_int own_int_plain;
 #ifdef OWN_X86
 extern const struct own_int own_int_avx2;
@@ -135,6 +139,7 @@ extern const struct own_int own_int_avx512;
 void own_int_product_vnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
 void own_int_depthwise_vnni(const struct int_depthwise *d, const uint8_t *x, uint8_t *y, size_t n);
 extern const struct own_bytes own_bytes_vnni; /* panels of 32 columns */
+void own_int_lookup_vbmi(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n);
 void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
 extern const struct own_bytes own_bytes_avx2; /* panels of 16 columns */
 #endif

@@ -167,5 +167,19 @@ static void copy_runs(uint8_t *to, const uint8_t *x, size_t n, size_t runs, size
     }
 }
 
+/* Two halves of the table, of which the byte's highest bit chooses. */
+__attribute__((target("avx512vbmi"))) void own_int_lookup_vbmi(const uint8_t *table, const uint8_t *x, uint8_t *y,
+                                                               size_t n)
+{
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
+    const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    for (size_t i = 0; i < n; i += 64) {
+        const __mmask64 some = n - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (n - i)) - 1;
+        const __m512i v = _mm512_maskz_loadu_epi8(some, x + i);
+        const __m512i low = _mm512_permutex2var_epi8(a, v, b), high = _mm512_permutex2var_epi8(c, v, d);
+        _mm512_mask_storeu_epi8(y + i, some, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
+    }
+}
+
 const struct own_bytes own_bytes_vnni = {
     .tile = tile_bytes, .depthwise = own_int_depthwise_vnni, .sum = sum_bytes, .copy = copy_runs};

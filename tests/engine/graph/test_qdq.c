@@ -113,6 +113,30 @@ Test(qdq, convolutions_take_bias_and_activation_along)
     }
 }
 
+/* Scales for each column, weights of either order, with and without a bias. */
+Test(qdq, products_with_scales_for_each_column)
+{
+    const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f}, bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
+    for (int form = 0; form < 12; form++) {
+        bool gemm = form >= 4, turn = gemm && form & 1, several = form & 2;
+        uint32_t x, in[3], count = form >= 8 ? 3 : 2;
+        struct graph *g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+        uint32_t w = turn ? byte_weights(g, DIMS(4, 32)) : byte_weights(g, DIMS(32, 4));
+        in[0] = x;
+        if (several) {
+            in[1] = build_node(g, OP_DequantizeLinear, IDS(w, constant(g, PEN_DTYPE_F32, DIMS(4), scales)));
+            cr_assert_eq(graph_attr_int(g, maker(g, in[1]), ATTR_axis, turn ? 0 : 1), PEN_OK);
+        } else {
+            in[1] = floats_of(g, w, 0.01f, 0);
+        }
+        in[2] = count > 2 ? constant(g, PEN_DTYPE_F32, DIMS(4), bias) : VALUE_NONE;
+        uint32_t y = build_node(g, gemm ? OP_Gemm : OP_MatMul, count, in);
+        cr_assert(!gemm || graph_attr_int(g, maker(g, y), ATTR_transB, turn) == PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.2f, 120);
+        check(g, gemm ? OP_QGemm : OP_QLinearMatMul, 1);
+    }
+}
+
 Test(qdq, products_sums_and_curves)
 {
     uint32_t x, b;
@@ -135,6 +159,20 @@ Test(qdq, products_sums_and_curves)
     g = start(PEN_DTYPE_I8, DIMS(2, 3, 8, 8), &x);
     finish(g, build_node(g, OP_GlobalAveragePool, IDS(x)), PEN_DTYPE_I8, 0.01f, 0);
     check(g, OP_QLinearGlobalAveragePool, 1);
+}
+
+/* Curves without an operator on bytes of their own, several in a row, and from one type of bytes to the other. */
+Test(qdq, functions_of_one_byte_become_a_table)
+{
+    static const enum op ops[] = {OP_HardSwish, OP_Tanh, OP_Gelu, OP_Elu, OP_HardSigmoid, OP_Sigmoid, OP_Exp};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        uint32_t x;
+        struct graph *g = start(i % 2 ? PEN_DTYPE_U8 : PEN_DTYPE_I8, DIMS(5, 32), &x);
+        uint32_t y = build_node(g, ops[i], IDS(x));
+        y = i % 3 == 0 ? build_node(g, OP_Neg, IDS(build_node(g, OP_Clip, IDS(y, build_scalar(g, -0.1f))))) : y;
+        finish(g, y, i % 2 ? PEN_DTYPE_I8 : PEN_DTYPE_U8, 0.02f, 10);
+        check(g, OP_ByteTable, 1);
+    }
 }
 
 Test(qdq, moves_keep_bytes_as_they_are)

@@ -53,7 +53,7 @@ static const char *random_inputs(char text[128], bool two, uint32_t seed)
 static bool shapes_fit(enum op op)
 {
     return op != OP_Where && op != OP_PRelu && op != OP_QLinearAdd && op != OP_QLinearMul && op != OP_QLinearSigmoid &&
-           op != OP_QLinearLeakyRelu && op != OP_BitShift && op != OP_Div && op != OP_Mod;
+           op != OP_QLinearLeakyRelu && op != OP_ByteTable && op != OP_BitShift && op != OP_Div && op != OP_Mod;
 }
 
 const struct sample_row *sample_rows(void)

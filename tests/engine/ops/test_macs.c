@@ -180,6 +180,7 @@ static const enum op none[] = {
     OP_RowRounding,
     OP_QLinearAdd,
     OP_QLinearMul,
+    OP_ByteTable,
     OP_QLinearSigmoid,
     OP_QLinearLeakyRelu,
     OP_QLinearConcat,

@@ -222,6 +222,21 @@ static void dots(const struct own_bytes *own, size_t nr)
         cr_assert_eq(to[3 * n], 0);
     }
 }
+
+static void lookups(own_lookup_fn lookup)
+{
+    uint8_t table[256], from[300], to[301];
+    fill(table, sizeof table);
+    fill(from, sizeof from);
+    for (size_t n = 0; n <= 300; n += 7) {
+        memset(to, 0xa5, sizeof to);
+        lookup(table, from, to, n);
+        for (size_t i = 0; i < n; i++) {
+            cr_assert_eq(to[i], table[from[i]]);
+        }
+        cr_assert_eq(to[n], 0xa5);
+    }
+}
 #endif
 
 Test(own_int, every_instruction_set)
@@ -239,6 +254,9 @@ Test(own_int, every_instruction_set)
         __builtin_cpu_supports("avx512dq")) {
         product(&own_int_avx512.product);
         loops(&own_int_avx512);
+        if (__builtin_cpu_supports("avx512vbmi")) {
+            lookups(own_int_lookup_vbmi);
+        }
         if (__builtin_cpu_supports("avx512vnni")) {
             product(&(struct int_product){.bytes = 4, .nr = 32, .run = own_int_product_vnni});
             dots(&own_bytes_vnni, 32);

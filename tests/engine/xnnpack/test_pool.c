@@ -36,6 +36,25 @@ static void check(enum op op, const struct row *r, int64_t act)
     cross_check(c);
 }
 
+/* Windows of every kind: rows and columns of the padding, strides that skip, windows as wide as the picture. */
+Test(xnnpack_pool, random_windows)
+{
+    for (int i = 0; i < 120; i++) {
+        struct row r = {.h = cross_pick(1, 14), .w = cross_pick(1, 14), .c = cross_pick(1, 50)};
+        r.kernel = cross_pick(1, 5);
+        r.stride = cross_pick(1, 3);
+        r.dilation = cross_pick(1, 2);
+        r.before = cross_pick(0, r.kernel - 1);
+        r.after = cross_pick(0, r.kernel - 1);
+        r.ceil = cross_pick(0, 1);
+        r.include = cross_pick(0, 1);
+        int64_t span = (r.kernel - 1) * r.dilation + 1, least = r.h < r.w ? r.h : r.w;
+        if (least + r.before + r.after >= span) {
+            check(i % 2 ? OP_MaxPool : OP_AveragePool, &r, i % 3 == 0 ? ACT_CLAMP : ACT_NONE);
+        }
+    }
+}
+
 Test(xnnpack_pool, maximum)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

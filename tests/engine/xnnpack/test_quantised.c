@@ -291,6 +291,17 @@ Test(xnnpack_quantised, tables_and_lanes)
     }
 }
 
+Test(xnnpack_quantised, tables_of_bytes)
+{
+    for (int64_t n = 1; n < 70000; n = n * 3 + 1) {
+        enum pen_dtype dtype = n & 1 ? U8 : I8;
+        struct cross *c = cross_new(OP_ByteTable);
+        cross_input(c, dtype, 1, &n, false);
+        cross_input(c, n & 2 ? U8 : I8, 1, (int64_t[]){256}, true);
+        cross_check(c);
+    }
+}
+
 Test(xnnpack_quantised, means)
 {
     for (int i = 0; i < 8; i++) {
