@@ -27,8 +27,10 @@ runtime|libhiredis[0-9]*|result cache in Redis
 runtime|libmicrohttpd12*|metrics, health and the dashboard of the broker
 runtime|libxxhash0*|request digests
 runtime|libcjson1*|config.json of models, --json output
-runtime|libpng16-16*|image decoding in the client library and the command line tool
-runtime|libjpeg62-turbo*|image decoding in the client library and the command line tool
+runtime|libpng16-16*|image decoding in the worker, the client library and the command line tool
+runtime|libjpeg62-turbo*|image decoding in the worker, the client library and the command line tool
+runtime|libwebp7|image decoding in the worker, the client library and the command line tool
+runtime|libwebpdemux2|the first frame of animated WebP pictures
 runtime|zlib1g|compressed bodies in the gateway
 runtime|libnghttp2-14*|HTTP/2 of the gateway, for gRPC
 runtime|libxnnpack0*|fast CPU kernels
@@ -52,6 +54,7 @@ build|libpng-dev|image decoding
 build|zlib1g-dev|compressed bodies in the gateway
 build|libnghttp2-dev|HTTP/2 of the gateway, for gRPC
 build|libjpeg-dev|image decoding
+build|libwebp-dev|image decoding
 build|libxnnpack-dev|fast CPU kernels
 build|libpthreadpool-dev|threads of those kernels
 build|libcpuinfo-dev|what XNNPACK asks about the processor
@@ -61,6 +64,8 @@ build|libvulkan-dev|headers of the Vulkan backend
 build|glslc|compiles its shaders
 test|libcriterion-dev|test framework
 test|mesa-vulkan-drivers|a Vulkan device that computes on the CPU
+test|python3-pil|pictures are compared with it
+test|python3-numpy|the same
 test|spirv-tools|checks the shaders that no such device runs
 test|vulkan-validationlayers|every Vulkan test runs under them
 test|redis-server|the cache tests start their own instances (the package's own service is not used)

@@ -16,25 +16,43 @@ static enum pen_status too_many_bytes(const char *name, uint64_t size, uint64_t 
                          name, size, most);
 }
 
-enum pen_status picture_decode(const uint8_t *bytes, size_t size, const char *name, const struct picture_limits *limits,
-                               struct picture *ret_picture, struct pen_error *reterr)
+bool rows_are_wanted(const struct picture_source *source, const struct picture_info *info)
 {
-    const struct picture_source source = {bytes, size, name, limits_or_default(limits)};
-    const struct format *format = format_of(bytes, size);
-    struct picture picture = {0};
-    uint32_t orientation = 1;
+    return source->taker && (source->options.as_stored || info->orientation == 1);
+}
+
+enum pen_status decode_stored(const struct picture_source *source, struct picture *ret_picture,
+                              struct picture_info *ret_info, struct pen_error *reterr)
+{
+    const char *name = source->name;
+    const struct format *format = format_of(source->bytes, source->size);
     if (!format) {
-        return pen_error_set(reterr, PEN_ERR_INVALID, "%s is no picture: it is neither PNG, JPEG nor BMP.", name);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s is no picture: it is neither PNG, JPEG, WebP nor BMP.", name);
     }
     if (!format->decode) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "%s is %s: convert it to PNG or JPEG.", name, format->name);
     }
-    if (size > source.limits.file_bytes) {
-        return too_many_bytes(name, size, source.limits.file_bytes, reterr);
+    if (source->size > source->limits.file_bytes) {
+        return too_many_bytes(name, source->size, source->limits.file_bytes, reterr);
     }
-    enum pen_status status = format->decode(&source, &picture, &orientation, reterr);
+    return format->decode(source, ret_picture, ret_info, reterr);
+}
+
+enum pen_status picture_decode(const uint8_t *bytes, size_t size, const char *name, const struct picture_limits *limits,
+                               struct picture *ret_picture, struct pen_error *reterr)
+{
+    const struct picture_source source = {
+        .bytes = bytes,
+        .size = size,
+        .name = name,
+        .limits = limits_or_default(limits),
+        .options = {.background = {255, 255, 255}},
+    };
+    struct picture picture = {0};
+    struct picture_info info = {.orientation = 1};
+    enum pen_status status = decode_stored(&source, &picture, &info, reterr);
     if (status == PEN_OK) {
-        status = picture_upright(&picture, orientation, name, &source.limits, reterr);
+        status = picture_upright(&picture, info.orientation, name, &source.limits, reterr);
     }
     if (status == PEN_OK) {
         *ret_picture = picture;
@@ -69,8 +87,8 @@ static bool file_take(int fd, uint8_t *bytes, size_t size)
     return true;
 }
 
-enum pen_status picture_read(const char *path, const struct picture_limits *limits, struct picture *ret_picture,
-                             struct pen_error *reterr)
+enum pen_status picture_file(const char *path, size_t before, const struct picture_limits *limits, uint8_t **ret_block,
+                             size_t *ret_size, struct pen_error *reterr)
 {
     struct stat info = {.st_size = 0};
     struct picture_limits l = limits_or_default(limits);
@@ -81,14 +99,29 @@ enum pen_status picture_read(const char *path, const struct picture_limits *limi
     }
     size_t size = (size_t)info.st_size;
     bool fits = (uint64_t)size <= l.file_bytes;
-    uint8_t *bytes = fits ? malloc(size ? size : 1) : NULL;
-    bool whole = bytes && file_take(fd, bytes, size);
+    uint8_t *block = fits ? malloc(before + size + 1) : NULL;
+    bool whole = block && file_take(fd, block + before, size);
     close(fd);
-    enum pen_status status =
-        !fits    ? too_many_bytes(path, size, l.file_bytes, reterr)
-        : !bytes ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "%s: no memory for its %zu bytes.", path, size)
-        : !whole ? pen_error_set(reterr, PEN_ERR_IO, "%s: cannot read its %zu bytes.", path, size)
-                 : picture_decode(bytes, size, path, &l, ret_picture, reterr);
+    if (whole) {
+        *ret_block = block;
+        *ret_size = size;
+        return PEN_OK;
+    }
+    free(block);
+    return !fits    ? too_many_bytes(path, size, l.file_bytes, reterr)
+           : !block ? pen_error_set(reterr, PEN_ERR_NO_MEMORY, "%s: no memory for its %zu bytes.", path, size)
+                    : pen_error_set(reterr, PEN_ERR_IO, "%s: cannot read its %zu bytes.", path, size);
+}
+
+enum pen_status picture_read(const char *path, const struct picture_limits *limits, struct picture *ret_picture,
+                             struct pen_error *reterr)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    enum pen_status status = picture_file(path, 0, limits, &bytes, &size, reterr);
+    if (status == PEN_OK) {
+        status = picture_decode(bytes, size, path, limits, ret_picture, reterr);
+    }
     free(bytes);
     return status;
 }

@@ -85,7 +85,7 @@ static void bmp_pixel(const struct bmp *h, const uint8_t *b, const uint8_t *row,
     }
 }
 
-enum pen_status decode_bmp(const struct picture_source *s, struct picture *ret_picture, uint32_t *ret_orientation,
+enum pen_status decode_bmp(const struct picture_source *s, struct picture *ret_picture, struct picture_info *ret_info,
                            struct pen_error *reterr)
 {
     struct bmp h = {0};
@@ -101,7 +101,7 @@ enum pen_status decode_bmp(const struct picture_source *s, struct picture *ret_p
             bmp_pixel(&h, s->bytes, row, x, picture.pixels + ((size_t)y * h.width + x) * 3);
         }
     }
-    *ret_orientation = 1;
+    *ret_info = (struct picture_info){h.width, h.height, 1};
     *ret_picture = picture;
     return PEN_OK;
 }

@@ -96,7 +96,7 @@ static const struct format formats[] = {
     {PICTURE_JPEG, "a JPEG", decode_jpeg, is_jpeg},
     {PICTURE_BMP, "a BMP", decode_bmp, is_bmp},
     {PICTURE_OTHER, "a GIF", NULL, is_gif},
-    {PICTURE_OTHER, "a WebP picture", NULL, is_webp},
+    {PICTURE_WEBP, "a WebP picture", decode_webp, is_webp},
     {PICTURE_OTHER, "a TIFF picture", NULL, is_tiff},
     {PICTURE_OTHER, "a HEIC picture", NULL, is_heic},
     {PICTURE_OTHER, "an AVIF picture", NULL, is_avif},

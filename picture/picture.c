@@ -18,24 +18,34 @@ struct picture_limits limits_or_default(const struct picture_limits *limits)
     return l;
 }
 
+enum pen_status picture_size_check(uint32_t width, uint32_t height, uint32_t channels, const char *name,
+                                   const struct picture_limits *limits, struct pen_error *reterr)
+{
+    uint64_t count = (uint64_t)width * height;
+    if (!width || !height || count > limits->pixels) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "%s has %" PRIu32 "x%" PRIu32 " pixels; 1 to %" PRIu64
+                             " are taken: make it smaller first.",
+                             name, width, height, limits->pixels);
+    }
+    if (count > limits->memory_bytes / channels || count > SIZE_MAX / channels) {
+        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                             "%s needs more than %" PRIu64 " bytes of memory for %" PRIu32 "x%" PRIu32
+                             " pixels: make it smaller first.",
+                             name, limits->memory_bytes, width, height);
+    }
+    return PEN_OK;
+}
+
 enum pen_status picture_new(uint32_t width, uint32_t height, uint32_t channels, const char *name,
                             const struct picture_limits *limits, struct picture *ret_picture, struct pen_error *reterr)
 {
     struct picture_limits l = limits_or_default(limits);
-    uint64_t count = (uint64_t)width * height;
-    if (!width || !height || count > l.pixels) {
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                             "%s has %" PRIu32 "x%" PRIu32 " pixels; 1 to %" PRIu64
-                             " are taken: make it smaller first.",
-                             name, width, height, l.pixels);
+    enum pen_status status = picture_size_check(width, height, channels, name, &l, reterr);
+    if (status != PEN_OK) {
+        return status;
     }
-    if (count > l.memory_bytes / channels || count > SIZE_MAX / channels) {
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                             "%s needs more than %" PRIu64 " bytes of memory for %" PRIu32 "x%" PRIu32
-                             " pixels: make it smaller first.",
-                             name, l.memory_bytes, width, height);
-    }
-    uint8_t *pixels = malloc((size_t)count * channels);
+    uint8_t *pixels = malloc((size_t)width * height * channels + ROW_SPARE);
     if (!pixels) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "%s: no memory for %" PRIu32 "x%" PRIu32 " pixels.", name,
                              width, height);
@@ -64,6 +74,11 @@ static void to_rgb(const uint8_t *grey, size_t count, uint8_t *rgb)
     for (size_t i = 0; i < count; i++) {
         memset(rgb + 3 * i, grey[i], 3);
     }
+}
+
+void row_convert(const uint8_t *row, uint32_t width, uint32_t channels, uint8_t *to)
+{
+    (channels == 3 ? to_grey : to_rgb)(row, width, to);
 }
 
 enum pen_status picture_convert(const struct picture *picture, uint32_t channels, struct picture *ret_picture,

@@ -1,9 +1,9 @@
 /*
  * picture.h - pictures: from the bytes of a file to rows of pixels, and from there to the size and the channels that somebody wants.
  *
- * Decodes PNG, JPEG and BMP; other formats are known by name and refused with it. What comes out is always upright (Exif orientation 1 to 8 is applied, of JPEG
- * and PNG), 8 bits a channel, grey or RGB: 16-bit samples keep their high 8 bits, transparent parts lie on white (BMP has none), CMYK becomes RGB without a
- * colour profile, palettes are looked up. Embedded profiles are not applied; a PNG's gamma is.
+ * Decodes PNG, JPEG, WebP and BMP; other formats are known by name and refused with it. What comes out is upright (Exif orientation 1 to 8 is applied, of JPEG,
+ * PNG and WebP), 8 bits a channel, grey or RGB: 16-bit samples keep their high 8 bits, transparent parts lie on white (BMP has none), CMYK becomes RGB without a
+ * colour profile, palettes are looked up, an animation gives its first frame. Neither embedded profiles nor gammas are applied. All this is what Pillow does.
  *
  * Errors: INVALID (no picture), UNSUPPORTED (a picture that is not read here), CORRUPT (broken or cut off), TOO_LARGE (a cap), NO_MEMORY, NOT_FOUND and IO (files); the
  * sentence begins with the name that the caller gave.
@@ -38,6 +38,15 @@ enum pen_status picture_new(uint32_t width, uint32_t height, uint32_t channels, 
                             const struct picture_limits *limits, struct picture *ret_picture, struct pen_error *reterr);
 void picture_fini(struct picture *picture);
 
+/* How a file is read; all zeros: upright, transparent parts on black, at full size. */
+struct picture_options {
+    bool as_stored;        /* the orientation is not applied */
+    bool alpha_dropped;    /* the colours of transparent parts are taken as they are */
+    uint8_t background[3]; /* RGB: what transparent parts lie on */
+    /* A JPEG of at least so many pixels each way may be decoded at 1/2, 1/4 or 1/8, as long as it stays as large as this; 0 = at full size. */
+    uint32_t least_width, least_height;
+};
+
 /* ---- files ---- */
 
 enum picture_format {
@@ -45,6 +54,7 @@ enum picture_format {
     PICTURE_PNG,
     PICTURE_JPEG,
     PICTURE_BMP,
+    PICTURE_WEBP,
     PICTURE_OTHER, /* a picture; picture_format_name says which */
 };
 
@@ -56,6 +66,9 @@ const char *picture_format_name(const uint8_t *bytes, size_t size);
 /* A whole file in memory. */
 enum pen_status picture_decode(const uint8_t *bytes, size_t size, const char *name, const struct picture_limits *limits,
                                struct picture *ret_picture, struct pen_error *reterr);
+/* The bytes of a regular file, behind `before` bytes that are not set; free() the block. */
+enum pen_status picture_file(const char *path, size_t before, const struct picture_limits *limits, uint8_t **ret_block,
+                             size_t *ret_size, struct pen_error *reterr);
 /* A regular file; a FIFO or a device is refused and not waited for. */
 enum pen_status picture_read(const char *path, const struct picture_limits *limits, struct picture *ret_picture,
                              struct pen_error *reterr);

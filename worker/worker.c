@@ -28,6 +28,7 @@
 
 #define QUEUE_BYTES_MAX    (UINT64_C(1) << 30)
 #define GOODBYE_LINGER_MS  500
+#define DECODERS_AUTO_MAX  8u
 #define WORKER_DESCRIPTORS (7 + DESCRIPTORS_CONTEXT) /* and the descriptors that wake its threads */
 
 struct worker {
@@ -41,6 +42,7 @@ struct worker {
     char host[256], name[300];
     struct stats stats;
     struct handoff *handoff;
+    struct decoders *decoders;
     struct outbox *outbox;
     struct states *states;
     struct inbox *inbox;
@@ -240,6 +242,22 @@ static enum pen_status hello_open(struct worker *worker, struct pen_error *reter
     return hello_new(&worker->facts, &worker->hello, reterr);
 }
 
+static struct decoders *decoders_open(struct worker *worker)
+{
+    uint32_t asked = (uint32_t)worker->options->decoders, cpus = worker->quota.cpus;
+    const struct decoders_context context = {
+        .catalog = &worker->catalog,
+        .handoff = worker->handoff,
+        .stats = &worker->stats,
+        .threads = asked                      ? asked
+                   : cpus < 1                 ? 1
+                   : cpus < DECODERS_AUTO_MAX ? cpus
+                                              : DECODERS_AUTO_MAX,
+        .limit_bytes = worker->sizes.queue_bytes,
+    };
+    return decoders_new(&context);
+}
+
 static enum pen_status parts_open(struct worker *worker, struct pen_error *reterr)
 {
     if (!descriptors_free(WORKER_DESCRIPTORS))
@@ -248,11 +266,13 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
                              WORKER_DESCRIPTORS);
     worker->zmq = zmq_ctx_new();
     worker->handoff = handoff_new(spin_us(worker));
+    worker->decoders = worker->handoff ? decoders_open(worker) : NULL;
     worker->outbox = outbox_new();
     worker->states = states_new((uint64_t)worker->options->sequence_memory);
     worker->inbox = inbox_new();
     worker->orders = orders_new();
-    if (!worker->zmq || !worker->handoff || !worker->outbox || !worker->states || !worker->inbox || !worker->orders)
+    if (!worker->zmq || !worker->handoff || !worker->decoders || !worker->outbox || !worker->states || !worker->inbox ||
+        !worker->orders)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptors for the message path");
     signals_wake(outbox_fd(worker->outbox));
     enum pen_status status = slots_open(worker, reterr);
@@ -264,6 +284,7 @@ static enum pen_status parts_open(struct worker *worker, struct pen_error *reter
 static void parts_close(struct worker *worker)
 {
     worker_http_stop(worker->http);
+    decoders_free(worker->decoders); /* before the slots: it gives them work */
     if (worker->handoff)
         handoff_close(worker->handoff);
     for (uint32_t i = 0; i < worker->slots_count; i++)
@@ -322,6 +343,7 @@ static enum pen_status vitals_open(struct worker *worker, struct pen_error *rete
     worker->vitals = (struct vitals){.stats = &worker->stats,
                                      .catalog = &worker->catalog,
                                      .handoff = worker->handoff,
+                                     .decoders = worker->decoders,
                                      .slots = worker->slots,
                                      .slots_count = worker->slots_count,
                                      .identity = &worker->identity,
@@ -360,6 +382,7 @@ static int serve(struct worker *worker)
         .outbox = worker->outbox,
         .states = worker->states,
         .handoff = worker->handoff,
+        .exclusive = {.decoders = worker->decoders},
         .stats = &worker->stats,
         .slots = worker->slots,
         .slots_count = worker->slots_count,

@@ -116,7 +116,7 @@ static enum pen_status whole_make(struct ensemble_run *ensemble, struct shared_m
     meta.precision = ensemble->precision;
     meta.compute_us = ensemble->compute_us;
     meta.worker_us = ensemble->worker_us;
-    meta.queue_us = meta.total_us = meta.worker_wait_us = meta.gather_us = meta.split_us = 0;
+    meta.queue_us = meta.total_us = meta.worker_wait_us = meta.decode_us = meta.gather_us = meta.split_us = 0;
     meta.batch_size = meta.attempts = 1;
     meta.batch_reason = (char *)(uintptr_t)close_reason_name(CLOSE_STEPS);
     meta.labels = NULL;

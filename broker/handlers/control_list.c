@@ -19,6 +19,7 @@ static void fill_sigs(struct control_answer *answer, const struct tensor_sig *fr
         penstock__tensor_sig__init(&sigs[i]);
         sigs[i].name = from[i].name;
         sigs[i].dtype = from[i].dtype;
+        sigs[i].pictures = from[i].pictures;
         sigs[i].n_dims = from[i].rank;
         sigs[i].dims = (int64_t *)(uintptr_t)from[i].dims;
         sigs[i].batched = from[i].batched;

@@ -261,6 +261,8 @@ void metrics_end(struct metrics *metrics, struct model_tally *model, struct seri
     if (series && (trace->how == FINISH_COMPUTED || trace->how == FINISH_COALESCED) && trace->status == PEN_OK) {
         histogram_add(&series->queue, trace->queue_us);
         histogram_add(&series->transfer, trace->transfer_us);
+        if (trace->decode_us)
+            histogram_add(&series->decode, trace->decode_us);
         histogram_add(&series->compute, trace->compute_us);
         histogram_add(&series->total, trace->total_us);
     }

@@ -54,6 +54,7 @@ struct series_tally {
     enum precision precision;
     struct histogram queue;                /* admitted -> sent to the worker */
     struct histogram transfer;             /* sent -> answered, minus the worker's own time: the way there and back */
+    struct histogram decode;               /* pictures made ready on the worker; only jobs that brought some */
     struct histogram compute;              /* in the engine */
     struct histogram total;                /* admitted -> answered */
     struct histogram error;                /* |expected - measured| per batch: how good the forecast is */
@@ -83,8 +84,8 @@ struct job_trace {
     uint64_t queue_us, transfer_us, worker_us, compute_us, total_us;
     char worker[32];
     char error[128];
-    uint64_t client_us, lookup_us;         /* before admission; asking Redis */
-    uint64_t wait_us, gather_us, split_us; /* time on the worker that is not compute_us */
+    uint64_t client_us, lookup_us;                    /* before admission; asking Redis */
+    uint64_t wait_us, decode_us, gather_us, split_us; /* time on the worker that is not compute_us */
     struct trace_note note;
     struct trace_layers *layers; /* shared: each row of a ring holds a reference; NULL = no layers were asked for */
 };

@@ -38,14 +38,15 @@ static void add_worker(struct list *list, uint32_t parent, const struct job_trac
         uint64_t us;
     } steps[] = {
         {"wait for a slot", trace->wait_us},
+        {"decode", trace->decode_us},
         {"gather", trace->gather_us},
         {"compute", trace->compute_us > trace->gather_us ? trace->compute_us - trace->gather_us : trace->compute_us},
         {"split", trace->split_us}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        if (steps[i].us == 0 && i != 2)
+        if (steps[i].us == 0 && i != 3)
             continue;
         uint32_t index = add(list, parent, SPAN_WORKER, steps[i].name, "", at_us, steps[i].us);
-        if (i == 2)
+        if (i == 3)
             add_layers(list, index, trace, at_us);
         at_us += (int64_t)steps[i].us;
     }

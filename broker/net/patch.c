@@ -42,6 +42,9 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
     case RESULT_META_WORKER_WAIT_US:
         facts->wait_us = value;
         break;
+    case RESULT_META_DECODE_US:
+        facts->decode_us = value;
+        break;
     case RESULT_META_GATHER_US:
         facts->gather_us = value;
         break;

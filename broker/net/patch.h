@@ -28,7 +28,7 @@ void patch_text(struct patch *patch, uint32_t field, const char *text);
 /* What the broker must know of a ResultMeta; texts are borrowed from the meta and not terminated. */
 struct result_facts {
     uint64_t compute_us, worker_us;
-    uint64_t wait_us, gather_us, split_us;
+    uint64_t wait_us, decode_us, gather_us, split_us;
     uint64_t batch; /* jobs that ran together; 0 = the worker does not say */
     uint64_t precision;
     const uint8_t *backend;

@@ -7,9 +7,9 @@
 
 #include "assertion.h"
 
-_Static_assert(sizeof(struct history_point) == 64, "what history.h says a track takes");
+_Static_assert(sizeof(struct history_point) == 72, "what history.h says a track takes");
 
-enum stage { STAGE_QUEUE, STAGE_TRANSFER, STAGE_COMPUTE, STAGE_TOTAL, STAGES };
+enum stage { STAGE_QUEUE, STAGE_TRANSFER, STAGE_DECODE, STAGE_COMPUTE, STAGE_TOTAL, STAGES };
 
 /* Counters: they only grow. */
 struct counted {
@@ -118,7 +118,8 @@ static struct track *track_for(struct history *history, const struct model_row *
 
 static void count_series(const struct series_tally *series, struct counted *to)
 {
-    const struct histogram *const from[STAGES] = {&series->queue, &series->transfer, &series->compute, &series->total};
+    const struct histogram *const from[STAGES] = {&series->queue, &series->transfer, &series->decode, &series->compute,
+                                                  &series->total};
     for (unsigned i = 0; i < STAGES; i++)
         histogram_merge(&to->stages[i], from[i]);
 }
@@ -203,6 +204,7 @@ static void track_point(struct track *track, uint64_t at_us, uint64_t span_us)
                                .p99_us = any ? small(histogram_quantile_us(&total, 0.99)) : HISTORY_NONE,
                                .queue_us = mean_us(track, STAGE_QUEUE),
                                .transfer_us = mean_us(track, STAGE_TRANSFER),
+                               .decode_us = mean_us(track, STAGE_DECODE),
                                .compute_us = mean_us(track, STAGE_COMPUTE)};
     track->before = track->now;
     track->last_us = at_us;
@@ -270,12 +272,13 @@ void history_json(const struct history_point *points, size_t count, uint64_t now
     writer_format(writer, "{\"step_s\":%u,\"now_us\":%" PRIu64, (unsigned)(HISTORY_STEP_US / 1000000), now_us);
     writer_text(writer, ",\"columns\":[\"at_us\",\"span_ms\",\"done\",\"failed\",\"rejected\",\"hits\",\"misses\","
                         "\"queued\",\"running\",\"p50_us\",\"p95_us\",\"p99_us\",\"queue_us\",\"transfer_us\","
-                        "\"compute_us\"],\"points\":[");
+                        "\"compute_us\",\"decode_us\"],\"points\":[");
     for (size_t i = 0; i < count; i++) {
         const struct history_point *p = &points[i];
         writer_format(writer, "%s[%" PRIu64 ",%u,%u,%u,%u,%u,%u,%u,%u", i ? "," : "", p->at_us, p->span_ms, p->done,
                       p->failed, p->rejected, p->hits, p->misses, p->queued, p->running);
-        const uint32_t times[] = {p->p50_us, p->p95_us, p->p99_us, p->queue_us, p->transfer_us, p->compute_us};
+        const uint32_t times[] = {p->p50_us,      p->p95_us,     p->p99_us,   p->queue_us,
+                                  p->transfer_us, p->compute_us, p->decode_us};
         for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)
             put_time(writer, times[k]);
         writer_text(writer, "]");

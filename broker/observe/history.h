@@ -2,7 +2,7 @@
  * history.h - the last hour in steps of five seconds, so that a page can draw it as soon as it is opened.
  *
  * One track for the whole pool, and one per model for at most HISTORY_MODELS_MAX of them: each is a ring of
- * HISTORY_STEPS points of 64 bytes, 45 KiB; with all tracks 3.1 MiB. Points are placed by the broker's own clock, so
+ * HISTORY_STEPS points of 72 bytes, 51 KiB; with all tracks 3.5 MiB. Points are placed by the broker's own clock, so
  * setting the system's clock moves none of them.
  * Threads: one-at-a-time (historian.h has the lock). Pure: snapshots are parameters.
  */
@@ -23,8 +23,8 @@ struct history_point {
     uint32_t span_ms;
     uint32_t done, failed, rejected, hits, misses;
     uint32_t queued, running;
-    uint32_t p50_us, p95_us, p99_us;            /* over all jobs that a worker answered, from admission to the answer */
-    uint32_t queue_us, transfer_us, compute_us; /* means */
+    uint32_t p50_us, p95_us, p99_us; /* over all jobs that a worker answered, from admission to the answer */
+    uint32_t queue_us, transfer_us, decode_us, compute_us; /* means */
 };
 
 struct history;

@@ -144,6 +144,7 @@ static void put_series(const struct snapshot *s, uint32_t i, struct writer *w)
     counts(w, "batches", series->batches, METRICS_BATCH_SIZES);
     counts(w, "queue", series->queue.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "transfer", series->transfer.counts, HISTOGRAM_BOUNDS + 1);
+    counts(w, "decode", series->decode.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "compute", series->compute.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "total", series->total.counts, HISTOGRAM_BOUNDS + 1);
     counts(w, "error", series->error.counts, HISTOGRAM_BOUNDS + 1);
@@ -242,6 +243,7 @@ static void put_life(const struct snapshot *s, const struct job_trace *trace, st
     number(w, "queue_us", trace->queue_us);
     number(w, "transfer_us", trace->transfer_us);
     number(w, "worker_us", trace->worker_us);
+    number(w, "decode_us", trace->decode_us);
     number(w, "compute_us", trace->compute_us);
     number(w, "total_us", trace->total_us);
     writer_text(w, "}");

@@ -47,15 +47,18 @@ static bool shown(const struct snapshot *s, uint32_t i)
 
 static void put_stages(const struct snapshot *s, struct writer *w)
 {
-    line_family(
-        w, "stage_seconds", "histogram",
-        "Where jobs that a worker answered spent their time: queue, transfer (there and back), compute, total.");
+    line_family(w, "stage_seconds", "histogram",
+                "Where jobs that a worker answered spent their time: queue, transfer (there and back), decode (of "
+                "pictures; only "
+                "jobs that brought some), compute, total.");
     for (uint32_t i = 0; i < s->series_count; i++) {
         const struct series_tally *series = &s->series[i];
         if (!shown(s, i))
             continue;
         put_histogram(w, "stage_seconds", series, "queue", &series->queue);
         put_histogram(w, "stage_seconds", series, "transfer", &series->transfer);
+        if (histogram_count(&series->decode) > 0)
+            put_histogram(w, "stage_seconds", series, "decode", &series->decode);
         put_histogram(w, "stage_seconds", series, "compute", &series->compute);
         put_histogram(w, "stage_seconds", series, "total", &series->total);
     }

@@ -155,6 +155,7 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
     trace->compute_us = facts->compute_us;
     trace->worker_us = facts->worker_us;
     trace->wait_us = facts->wait_us;
+    trace->decode_us = facts->decode_us;
     trace->gather_us = facts->gather_us;
     trace->split_us = facts->split_us;
     if (facts->layers && note && note->wish > 1)

@@ -7,6 +7,7 @@
 #define TENSORS_MAX     64u
 #define NAME_MAX_BYTES  255u
 #define LIST_TEXT_BYTES 256u
+#define FILES_SHAPE     0xF11E5u /* in the hash of a job's shape, in place of the dims of an input that came as files */
 
 static enum pen_status copy_sig(const Penstock__TensorSig *from, struct tensor_sig *ret_sig, struct pen_error *reterr)
 {
@@ -24,6 +25,7 @@ static enum pen_status copy_sig(const Penstock__TensorSig *from, struct tensor_s
         ret_sig->dims[i] = from->dims[i];
     ret_sig->batched = from->batched && from->n_dims > 0;
     ret_sig->optional = from->optional;
+    ret_sig->pictures = from->pictures;
     ret_sig->name = strdup(from->name);
     return ret_sig->name ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
@@ -92,7 +94,7 @@ static bool sigs_equal(const struct tensor_sig *a, const struct tensor_sig *b, s
     for (size_t i = 0; i < count; i++) {
         if (strcmp(a[i].name, b[i].name) != 0 || a[i].dtype != b[i].dtype || a[i].rank != b[i].rank ||
             memcmp(a[i].dims, b[i].dims, sizeof a[i].dims) != 0 || a[i].batched != b[i].batched ||
-            a[i].optional != b[i].optional)
+            a[i].optional != b[i].optional || a[i].pictures != b[i].pictures)
             return false;
     }
     return true;
@@ -157,10 +159,29 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
+/* Files of pictures in place of the plain tensor. Their sizes are no shape: such jobs share batches. */
+static bool has_files(const struct tensor_sig *sig, const struct pen_tensor *tensor)
+{
+    return sig->pictures && tensor->rank == 1 && (tensor->dtype == PEN_DTYPE_STRING || tensor->dtype == PEN_DTYPE_U8);
+}
+
+static enum pen_status check_files(const char *model, uint32_t rows_max, const struct tensor_sig *sig,
+                                   const struct pen_tensor *tensor, uint32_t *rows, uint64_t *shape,
+                                   struct pen_error *reterr)
+{
+    struct pen_tensor one = *tensor;
+    if (tensor->dtype == PEN_DTYPE_U8)
+        one.dims[0] = 1;
+    *shape = mix(*shape, FILES_SHAPE);
+    return rows_max > 0 && sig->batched ? check_rows(model, rows_max, sig, &one, rows, reterr) : PEN_OK;
+}
+
 static enum pen_status check_tensor(const char *model, uint32_t rows_max, const struct tensor_sig *sig,
                                     const struct pen_tensor *tensor, uint32_t *rows, uint64_t *shape,
                                     struct pen_error *reterr)
 {
+    if (has_files(sig, tensor))
+        return check_files(model, rows_max, sig, tensor, rows, shape, reterr);
     if (tensor->dtype != (enum pen_dtype)sig->dtype)
         return pen_error_set(reterr, PEN_ERR_DTYPE, "input '%s' of model '%s' has element type %s, expected %s",
                              sig->name, model, pen_dtype_name(tensor->dtype),

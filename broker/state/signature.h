@@ -18,6 +18,7 @@ struct tensor_sig {
     uint32_t dtype, rank;
     int64_t dims[PEN_MAX_RANK]; /* -1 = dynamic */
     bool batched, optional;
+    bool pictures; /* files are taken, too: STRING [rows], or uint8 [bytes] of one */
 };
 
 struct signature {

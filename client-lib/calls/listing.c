@@ -48,6 +48,7 @@ static struct pen_signature *signatures(struct carver *carver, Penstock__TensorS
         }
         to[i].batched = from[i]->batched;
         to[i].optional = from[i]->optional;
+        to[i].pictures = from[i]->pictures;
     }
     return to;
 }

@@ -25,6 +25,24 @@ static enum pen_status name_behind(struct pen_tensor *t, uint8_t *pixels, const 
     return PEN_OK;
 }
 
+/* The worker decodes it: only that it is a picture is seen to here. */
+static enum pen_status file_tensor(const struct pen_signature *sig, const char *path, struct pen_tensor *ret_tensor,
+                                   struct pen_error *reterr)
+{
+    uint8_t *block = NULL;
+    size_t size = 0;
+    enum pen_status status = picture_file(path, 4, NULL, &block, &size, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    if (picture_probe(block + 4, size) == PICTURE_NONE) {
+        free(block);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s is no picture: it is neither PNG, JPEG, WebP nor BMP.", path);
+    }
+    preprocess_file(block, size, ret_tensor);
+    return name_behind(ret_tensor, block, sig->name, reterr);
+}
+
 enum pen_status pen_model_picture(const struct pen_model *model, const char *path, struct pen_tensor *ret_tensor,
                                   struct pen_error *reterr)
 {
@@ -34,6 +52,9 @@ enum pen_status pen_model_picture(const struct pen_model *model, const char *pat
     struct pen_tensor t;
     uint8_t *pixels = NULL;
     enum pen_status status = preprocess_input(model, NULL, &sig, reterr);
+    if (status == PEN_OK && sig->pictures) {
+        return file_tensor(sig, path, ret_tensor, reterr);
+    }
     status = status == PEN_OK ? preprocess_of(model, sig, &p, reterr) : status;
     status = status == PEN_OK ? picture_read(path, NULL, &picture, reterr) : status;
     if (status != PEN_OK) {

@@ -19,7 +19,8 @@ static const struct settings_program program = {
     .about =
         "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend;\n"
         "and those that a worker has and could not load, with the reason.",
-    .after = "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional}], outputs: "
+    .after = "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional, "
+             "pictures}], outputs: "
              "[...], labels,\n"
              "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
              "[{label, "
@@ -44,6 +45,7 @@ static void signatures_json(cJSON *json, const char *key, const struct pen_signa
         }
         cJSON_AddBoolToObject(one, "batched", sigs[i].batched);
         cJSON_AddBoolToObject(one, "optional", sigs[i].optional);
+        cJSON_AddBoolToObject(one, "pictures", sigs[i].pictures);
         cJSON_AddItemToArray(list, one);
     }
 }
@@ -110,9 +112,9 @@ static void signatures_text(const char *what, const struct pen_signature *sigs, 
 {
     for (size_t i = 0; i < count; i++) {
         char shape[128];
-        printf("  %s %s: %s %s%s%s\n", what, sigs[i].name, pen_dtype_name(sigs[i].dtype),
+        printf("  %s %s: %s %s%s%s%s\n", what, sigs[i].name, pen_dtype_name(sigs[i].dtype),
                pen_shape_text(sigs[i].dims, sigs[i].rank, shape, sizeof shape), sigs[i].batched ? ", batched" : "",
-               sigs[i].optional ? ", optional" : "");
+               sigs[i].optional ? ", optional" : "", sigs[i].pictures ? ", or files of pictures" : "");
     }
 }
 

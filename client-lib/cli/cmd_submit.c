@@ -67,14 +67,16 @@ static const struct setting_variable variables[] = {{"model", "", NULL}, {.setti
 static const struct settings_program program = {
     .name = "penstock submit",
     .usage = "penstock submit MODEL [FILE...] [options]",
-    .about = "Runs MODEL once per FILE and prints the answers. A FILE is a picture (PNG, JPEG, BMP), which is "
+    .about = "Runs MODEL once per FILE and prints the answers. A FILE is a picture (PNG, JPEG, WebP, BMP), which is "
              "converted and resized to "
-             "what the model takes, a .npy array, or raw little-endian values. Models with several inputs: --input "
+             "what the model takes, here or on the worker, a .npy array, or raw little-endian values. Models with "
+             "several inputs: --input "
              "NAME=FILE for each.",
     .after =
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
         "batch_reason,\n"
-        "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
+        "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, decode_us, "
+        "cached,\n"
         "labels: [{label, index, score, row}], explanation (with --explain), outputs: [{name, dtype, dims, values (at "
         "most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,

@@ -110,6 +110,20 @@ static enum pen_status picture_tensor(const struct pen_model *model, const struc
     return status;
 }
 
+/* As it is: the worker decodes it. */
+static enum pen_status file_tensor(uint8_t *bytes, size_t size, struct pen_tensor *t, void **ret_memory,
+                                   struct pen_error *reterr)
+{
+    uint8_t *block = malloc(size + 4);
+    if (!block) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a picture of %zu bytes.", size);
+    }
+    memcpy(block + 4, bytes, size);
+    preprocess_file(block, size, t);
+    *ret_memory = block;
+    return PEN_OK;
+}
+
 /* Fills the one dynamic dimension so that the bytes fit; a second one is ambiguous. */
 static enum pen_status raw_tensor(const struct pen_signature *sig, const char *file, uint8_t *bytes, size_t size,
                                   struct pen_tensor *t, struct pen_error *reterr)
@@ -155,6 +169,8 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     if (npy_is(bytes, size)) {
         status = npy_read(bytes, size, file, &t, reterr);
         status = status == PEN_OK ? preprocess_array(model, sig, file, &t, reterr) : status;
+    } else if (sig->pictures && picture_probe(bytes, size) != PICTURE_NONE) {
+        status = file_tensor(bytes, size, &t, &memory, reterr);
     } else if (picture_probe(bytes, size) != PICTURE_NONE) {
         status = picture_tensor(model, sig, file, bytes, size, &t, &memory, reterr);
     } else {

@@ -127,9 +127,10 @@ static void info_json(cJSON *json, const struct pen_result_info *i)
         const char *key;
         uint64_t number;
     } numbers[] = {
-        {"version", i->version},   {"batch_size", i->batch_size},       {"attempts", i->attempts},
-        {"queue_us", i->queue_us}, {"compute_us", i->compute_us},       {"worker_us", i->worker_us},
-        {"total_us", i->total_us}, {"round_trip_us", i->round_trip_us}, {"retry_after_us", i->retry_after_us}};
+        {"version", i->version},    {"batch_size", i->batch_size},       {"attempts", i->attempts},
+        {"queue_us", i->queue_us},  {"compute_us", i->compute_us},       {"worker_us", i->worker_us},
+        {"total_us", i->total_us},  {"round_trip_us", i->round_trip_us}, {"retry_after_us", i->retry_after_us},
+        {"decode_us", i->decode_us}};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         cJSON_AddStringToObject(json, texts[k].key, texts[k].text);
     }

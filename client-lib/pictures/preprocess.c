@@ -192,6 +192,9 @@ enum pen_status preprocess_input(const struct pen_model *model, const char *name
     const struct pen_signature *sig = name ? signature_find(model, name) : NULL;
     if (!name && model->inputs_count) {
         sig = &model->inputs[0];
+        for (size_t i = 0; i < model->inputs_count; i++) {
+            sig = model->inputs[i].pictures ? &model->inputs[i] : sig;
+        }
     }
     if (!sig) {
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "model %s has no input \"%s\"; its first is \"%s\".",
@@ -211,6 +214,15 @@ enum pen_status preprocess_picture(const struct preprocess *p, const struct pict
         picture_fini(&converted);
     }
     return status;
+}
+
+void preprocess_file(uint8_t *block, size_t size, struct pen_tensor *ret_tensor)
+{
+    for (size_t i = 0; i < 4; i++) {
+        block[i] = (uint8_t)(size >> (8 * i));
+    }
+    *ret_tensor =
+        (struct pen_tensor){.dtype = PEN_DTYPE_STRING, .rank = 1, .dims = {1}, .data = block, .bytes = size + 4};
 }
 
 enum pen_status preprocess_tensor(const struct preprocess *p, const struct picture *picture,

@@ -45,6 +45,9 @@ enum pen_status preprocess_of(const struct pen_model *model, const struct pen_si
 enum pen_status preprocess_input(const struct pen_model *model, const char *name, const struct pen_signature **ret_sig,
                                  struct pen_error *reterr);
 
+/* A file as it is, for an input that takes files: block has 4 bytes before the `size` bytes of the file. The tensor, STRING [1], borrows the block. */
+void preprocess_file(uint8_t *block, size_t size, struct pen_tensor *ret_tensor);
+
 /* Any picture -> the picture the model takes. */
 enum pen_status preprocess_picture(const struct preprocess *p, const struct picture *picture, struct picture *ret_image,
                                    struct pen_error *reterr);

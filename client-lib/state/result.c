@@ -95,6 +95,7 @@ static void info_fill(struct pen_result_info *info, const Penstock__ResultMeta *
     info->batch_size = meta->batch_size;
     info->attempts = meta->attempts;
     info->queue_us = meta->queue_us;
+    info->decode_us = meta->decode_us;
     info->compute_us = meta->compute_us;
     info->worker_us = meta->worker_us;
     info->total_us = meta->total_us;

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-KEYS = ("kernels", "models", "backends", "importers", "precisions", "output")
+KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", "output")
 LOCK_KEYS = ("version", "sizes")  # what a lock file says beside them; a build from it makes them anew
 BACKENDS, IMPORTERS = ("reference", "xnnpack", "vulkan"), ("onnx", "tfjs", "tflite")
 PRECISIONS = ("f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8")
@@ -51,6 +51,8 @@ def read(path):
     source = config.get("kernels", config.get("models"))
     if not isinstance(source, list) or not source or not all(isinstance(item, str) for item in source):
         refuse("kernels and models are lists of texts: [\"Conv f32 xnnpack\"], [\"model.onnx\"]")
+    if not isinstance(config.get("pictures", False), bool):
+        refuse(f"{path}: pictures is true or false: whether the worker decodes JPEG, PNG and WebP")
     if not isinstance(config.get("output"), str):
         refuse("output is missing: the folder for what is built")
     return config
@@ -118,10 +120,10 @@ def settled(config, lines):
     return kept + [f"precision {p}" for p in precisions], backends, importers, precisions
 
 
-def cut(output, listed, backends, importers):
+def cut(output, listed, backends, importers, pictures):
     folder = output / "build"
     built(folder, f"-DPENSTOCK_KERNELS={listed}", f"-DPENSTOCK_BACKENDS={';'.join(backends)}", f"-DPENSTOCK_IMPORTERS={';'.join(importers)}",
-          "-DPENSTOCK_STATIC=ON", "-DPENSTOCK_FOLDERS=proto;engine;worker", targets=[*PROGRAMS, "engine", "proto_base"])
+          "-DPENSTOCK_STATIC=ON", f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker", targets=[*PROGRAMS, "engine", "proto_base"])
     (output / "bin").mkdir(exist_ok=True)
     for program in PROGRAMS:
         run(["strip", "-o", output / "bin" / program, folder / "bin" / program])
@@ -225,10 +227,10 @@ def main():
     print(f"{len(lines)} lines: {listed}", flush=True)
     if options.plan:
         return
-    cut(output, listed, backends, importers)
+    cut(output, listed, backends, importers, config.get("pictures", False))
     sizes = weighed(output, engine)
     lock = {"version": run([output / "bin/penstock-engine", "--version"]).split()[1], "kernels": lines, "backends": backends, "importers": importers, "precisions": precisions,
-            "output": str(output), "sizes": sizes}
+            "pictures": config.get("pictures", False), "output": str(output), "sizes": sizes}
     (output / "custom.lock.json").write_text(json.dumps(lock, indent=1) + "\n")
     if engine:
         proved(output, engine, models, backends)

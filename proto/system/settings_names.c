@@ -38,6 +38,7 @@ const char *const settings_names[] = {
     "CORS",
     "CPU_ISA_MAX",
     "DEADLINE",
+    "DECODERS",
     "DENIED_WAIT",
     "DETACH",
     "DETACHED",

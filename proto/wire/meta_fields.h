@@ -39,7 +39,8 @@
     FIELD(RESULT_META_WORKER_WAIT_US, worker_wait_us, 30)                                                              \
     FIELD(RESULT_META_GATHER_US, gather_us, 31)                                                                        \
     FIELD(RESULT_META_SPLIT_US, split_us, 32)                                                                          \
-    FIELD(RESULT_META_LAYERS, layers, 33)
+    FIELD(RESULT_META_LAYERS, layers, 33)                                                                              \
+    FIELD(RESULT_META_DECODE_US, decode_us, 34)
 
 #define LAYER_TIME_FIELDS(FIELD)                                                                                       \
     FIELD(LAYER_TIME_NAME, name, 1)                                                                                    \

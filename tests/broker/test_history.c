@@ -125,9 +125,9 @@ Test(history, a_model_has_a_track_with_its_times)
     struct writer json = {.text = NULL};
     history_points(history, "m", 1, snapshot.taken_us, points, &count);
     history_json(points, count, snapshot.taken_us, &json);
-    cr_expect(strstr(json.text, "\"compute_us\"],\"points\":[["));
+    cr_expect(strstr(json.text, "\"compute_us\",\"decode_us\"],\"points\":[["));
     cr_expect(strstr(json.text, ",8,3,4,2,0,3,2,"));
-    cr_expect(strstr(json.text, ",50,null,null]"), "%s", json.text);
+    cr_expect(strstr(json.text, ",50,null,null,null]"), "%s", json.text);
     writer_fini(&json);
     history_free(history);
 }

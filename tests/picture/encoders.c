@@ -98,9 +98,7 @@ size_t jpeg_make(uint8_t *to, size_t room, const struct jpeg_ask *a)
                           (unsigned)(6 + exif_make(exif + 6, a->big_endian, a->orientation)));
     }
     for (uint32_t y = 0; y < a->height; y++) {
-        uint8_t line[4096];
-        memcpy(line, a->pixels + (size_t)y * a->width * a->channels, (size_t)a->width * a->channels);
-        JSAMPROW row = line;
+        JSAMPROW row = (uint8_t *)(uintptr_t)(a->pixels + (size_t)y * a->width * a->channels); /* it only reads */
         jpeg_write_scanlines(&jpeg, &row, 1);
     }
     jpeg_finish_compress(&jpeg);

@@ -30,7 +30,6 @@ Test(broken, other_formats_are_called_by_their_names)
         const char *says;
     } cases[] = {
         {"GIF89a\1\0\1\0\0\0\0;", 14, "is a GIF: convert it to PNG or JPEG"},
-        {"RIFF\x24\0\0\0WEBPVP8 ", 16, "is a WebP picture: convert"},
         {"II*\0\x08\0\0\0", 8, "is a TIFF picture"},
         {"MM\0*\0\0\0\x08", 8, "is a TIFF picture"},
         {"\0\0\0\x18"
@@ -51,6 +50,7 @@ Test(broken, other_formats_are_called_by_their_names)
         cr_assert_eq(picture_probe((const uint8_t *)cases[i].bytes, cases[i].size), PICTURE_OTHER, "%zu", i);
         refused(cases[i].bytes, cases[i].size, PEN_ERR_UNSUPPORTED, cases[i].says);
     }
+    refused("RIFF\x24\0\0\0WEBPVP8 ", 16, PEN_ERR_CORRUPT, "broken WebP");
     refused("no picture at all", 17, PEN_ERR_INVALID, "is no picture");
     refused("", 0, PEN_ERR_INVALID, "is no picture");
     cr_assert_eq(picture_probe((const uint8_t *)"BMore text that begins so", 25), PICTURE_NONE);

@@ -418,3 +418,38 @@ Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
     config_fini(&config);
     refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
 }
+
+Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
+{
+    struct config c;
+    struct pen_error error;
+    static const char text[] =
+        "{\"picture\": {\"input\": \"x\", \"decode\": {\"alpha\": [1, 2, 3], \"orientation\": \"stored\", \"scaled\": "
+        "true, "
+        "\"max_pixels\": 1000, \"max_memory\": 2097152}, \"steps\": [{\"resize\": {\"short\": 256, \"filter\": "
+        "\"cubic\"}}, "
+        "{\"crop\": {\"width\": 224, \"height\": 200}}, {\"color\": \"grey\"}, {\"normalize\": {\"range\": [-1, 1]}}, "
+        "{\"layout\": \"nchw\"}, {\"dtype\": {\"type\": \"int8\", \"scale\": 0.5, \"zero_point\": -3}}]}}";
+    cr_assert(parse(text, &c, &error) == PEN_OK, "%s", error.text);
+    const struct picture_steps *s = c.picture.steps;
+    cr_expect(s->count == 2 && s->steps[0].kind == PICTURE_STEP_SHORT && s->steps[0].width == 256);
+    cr_expect(s->steps[0].filter == SCALE_CUBIC && s->steps[1].kind == PICTURE_STEP_MIDDLE &&
+              s->steps[1].height == 200);
+    cr_expect(s->options.as_stored && !s->options.alpha_dropped && s->options.background[2] == 3 && s->scaled);
+    cr_expect(s->limits.pixels == 1000 && s->limits.memory_bytes == 2097152 && s->nchw && c.picture.channels == 1);
+    cr_expect_float_eq(255 * c.picture.numbers.scale - c.picture.numbers.mean[0], 1.0f, 1e-6);
+    cr_expect(c.picture.numbers.dtype == PEN_DTYPE_I8 && c.picture.numbers.q_scale == 0.5f);
+    cr_expect(c.picture.numbers.q_zero == -3 && strstr(c.picture.text, "\"steps\""));
+    config_fini(&c);
+    refuses("{\"picture\":{\"steps\":[{\"blur\":{}}]}}", PEN_ERR_INVALID,
+            "picture.steps[0]: there is no step 'blur'; the steps are resize, crop, color, normalize, layout, dtype");
+    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"size\":3}}]}}", PEN_ERR_INVALID,
+            "It may have width, height, short, filter, fit, color");
+    refuses("{\"picture\":{\"stop\":[]}}", PEN_ERR_INVALID, "did you mean 'steps'");
+    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3}}]}}", PEN_ERR_INVALID,
+            "needs width and height, or short");
+    refuses("{\"picture\":{\"steps\":[{\"layout\":\"nhwc\"},{\"color\":\"rgb\"}]}}", PEN_ERR_INVALID, "comes too late");
+    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3,\"height\":3,\"filter\":\"lanczos\"}}]}}",
+            PEN_ERR_INVALID, "bilinear|area|cubic|nearest");
+    refuses("{\"picture\":{\"steps\":[{\"normalize\":{\"std\":[0]}}]}}", PEN_ERR_INVALID, "divided by it");
+}

@@ -58,25 +58,27 @@ static void number_is(const char *name, const char *value)
 Test(page, every_counter_has_a_line_of_its_own)
 {
     struct stats *s = &one_slot_stats;
-    atomic_uint_fast64_t *const counters[] = {&s->jobs_done,  &s->jobs_failed,     &s->jobs_cancelled, &s->jobs_expired,
-                                              &s->batches,    &s->runs_ahead,      &s->prepared,       &s->rows_filled,
-                                              &s->busy_waits, &s->messages_dropped};
-    static const char *const names[] = {"jobs_done_total",       "jobs_failed_total", "jobs_cancelled_total",
-                                        "jobs_expired_total",    "batches_total",     "runs_ahead_total",
-                                        "shapes_prepared_total", "rows_filled_total", "busy_waits_total",
-                                        "messages_dropped_total"};
-    for (size_t i = 0; i < 10; i++)
+    atomic_uint_fast64_t *const counters[] = {&s->jobs_done,  &s->jobs_failed, &s->jobs_cancelled,  &s->jobs_expired,
+                                              &s->batches,    &s->runs_ahead,  &s->prepared,        &s->rows_filled,
+                                              &s->busy_waits, &s->pictures,    &s->messages_dropped};
+    static const char *const names[] = {"jobs_done_total",       "jobs_failed_total",     "jobs_cancelled_total",
+                                        "jobs_expired_total",    "batches_total",         "runs_ahead_total",
+                                        "shapes_prepared_total", "rows_filled_total",     "busy_waits_total",
+                                        "pictures_total",        "messages_dropped_total"};
+    for (size_t i = 0; i < 11; i++)
         atomic_store(counters[i], 1000 + i);
+    atomic_store(&s->decode_us, 2500000);
     atomic_store(&s->compute_us, 12345678);
     atomic_store(&one_slot_catalog.loads, 71);
     atomic_store(&one_slot_catalog.evictions, 72);
     vitals.started_us = 5000000;
     cr_assert(vitals_text(&vitals, 8000009, page, sizeof page) == strlen(page));
-    for (size_t i = 0; i < 10; i++) {
+    for (size_t i = 0; i < 11; i++) {
         char value[32];
         snprintf(value, sizeof value, "%zu", 1000 + i);
         number_is(names[i], value);
     }
+    number_is("decode_seconds_total", "2.500000");
     number_is("compute_seconds_total", "12.345678");
     number_is("uptime_seconds", "3.000009");
     number_is("oldest_running_seconds", "0.000000");

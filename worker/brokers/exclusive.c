@@ -18,7 +18,10 @@ static void hand_over(struct exclusive *exclusive, struct handoff *handoff, stru
     PEN_ASSERT(exclusive->stage == EXCLUSIVE_NONE || (dispatch == exclusive->one && exclusive->in_slots == 0),
                "what must be alone goes to the slots when they are empty, and nothing beside it");
     exclusive->in_slots++;
-    handoff_push(handoff, dispatch);
+    if (exclusive->decoders)
+        decoders_pass(exclusive->decoders, dispatch);
+    else
+        handoff_push(handoff, dispatch);
 }
 
 /* Opens the gate for dispatches up to the next one that must be alone. */

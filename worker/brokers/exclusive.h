@@ -14,6 +14,7 @@
 #define EXCLUSIVE_H
 
 #include "brokers.h"
+#include "decoders.h"
 #include "handoff.h"
 
 enum exclusive_stage {
@@ -30,6 +31,7 @@ struct exclusive {
     struct dispatch *one;
     struct dispatch *first, *last; /* the dispatches that wait, linked by queue_next */
     size_t in_slots;               /* dispatches handed to the slots and not finished */
+    struct decoders *decoders;     /* on the way to the slots; NULL: none */
     uint64_t told_us;
     struct exclusive_asked {
         uint64_t hellos, ping; /* the PONG that is awaited: to that PING of that connection; ping 0: none */

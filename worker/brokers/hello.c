@@ -270,6 +270,8 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     struct pen_tensor tensors[SERVED_TENSORS_MAX];
     offer->n_inputs = visible(served->inputs, served->inputs_count, served->hidden_inputs, tensors);
     offer->inputs = signature(hello, tensors, offer->n_inputs, batched);
+    for (size_t i = 0; offer->inputs && served->files_input >= 0 && i < offer->n_inputs; i++)
+        offer->inputs[i]->pictures = strcmp(tensors[i].name, served->inputs[served->files_input].name) == 0;
     offer->n_outputs = visible(served->outputs, served->outputs_count, served->hidden_outputs, tensors);
     offer->outputs = signature(hello, tensors, offer->n_outputs, batched);
     sequence_fill(hello, served, offer);

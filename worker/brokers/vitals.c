@@ -70,7 +70,7 @@ void vitals_fill(struct vitals *vitals, uint64_t now_us, Penstock__Heartbeat *he
     heartbeat->jobs_failed = atomic_load(&vitals->stats->jobs_failed);
     heartbeat->compute_us = atomic_load(&vitals->stats->compute_us);
     heartbeat->rss_bytes = stats_rss_bytes();
-    heartbeat->queued = (uint32_t)handoff_length(vitals->handoff);
+    heartbeat->queued = (uint32_t)(handoff_length(vitals->handoff) + decoders_waiting(vitals->decoders));
     heartbeat->cpu_us = cpu_us();
     heartbeat->device_memory_bytes = vitals->memory_bytes;
     heartbeat->device_memory_used_bytes = memory.weights_bytes + memory.arena_bytes;
@@ -201,6 +201,10 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
                pen_engine_compiled(vitals->engine) - vitals->compiled_ready);
     put_number(&page, "rows_filled_total", "counter", "Rows run to fill a batch up to a size that is ready.",
                atomic_load(&stats->rows_filled));
+    put_number(&page, "pictures_total", "counter", "Files of pictures that were decoded for jobs.",
+               atomic_load(&stats->pictures));
+    put_seconds(&page, "decode_seconds_total", "counter", "Time that decoding them took.",
+                atomic_load(&stats->decode_us));
     put_number(&page, "busy_waits_total", "counter", "Waits for messages that were spent awake (--spin).",
                atomic_load(&stats->busy_waits));
     put_number(&page, "messages_dropped_total", "counter", "Messages from brokers that made no sense.",

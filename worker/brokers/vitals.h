@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "catalog.h"
+#include "decoders.h"
 #include "handoff.h"
 #include "outbox.h"
 #include "slot.h"
@@ -27,6 +28,7 @@ struct vitals {
     struct stats *stats;
     struct catalog *catalog;
     struct handoff *handoff;
+    struct decoders *decoders;
     struct slot *const *slots;
     size_t slots_count;
     const struct identity *identity;

@@ -57,6 +57,7 @@ static const struct json_field top_fields[] = {
     {"model_warmup", config_read_warmups},
     {"response_cache", config_read_cache},
     {"input", config_read_input},
+    {"picture", config_read_picture},
     {"output", config_read_output},
     {NULL, NULL},
 };
@@ -72,6 +73,8 @@ void config_fini(struct config *config)
 {
     config_labels_free(config);
     free(config->preprocess.text);
+    free(config->picture.text);
+    free(config->picture.steps);
     free(config->level_policies);
     free(config->version_labels);
     ensemble_plan_free(config->plan);

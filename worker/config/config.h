@@ -16,6 +16,7 @@
 #include "penstock/status.h"
 #include "penstock/tensor.h"
 #include "ensemble_plan.h"
+#include "steps.h"
 #include "triton.h"
 
 #define CONFIG_FILE_BYTES_MAX  (4u * 1024u * 1024u)
@@ -50,6 +51,17 @@ struct config_preprocess {
     size_t mean_count, scale_count; /* 0 = mean 0, scale 1 */
     bool of_model;                  /* mean and scale are those that the model's file states */
     char *text;                     /* the object as compact JSON: clients that resize images read it */
+};
+
+/* How the files of pictures become the network's input: `picture`. What is not declared follows from the model. */
+struct config_picture {
+    char input[CONFIG_NAME_BYTES_MAX + 1]; /* "" = the only input */
+    struct picture_steps *steps;           /* size, channels and tables: pictures_join of the model fills them */
+    struct picture_numbers numbers;
+    bool dtype_given, layout_given, color_given, normal_given;
+    size_t means, stds; /* 0 = mean 0, std 1; 1 = the same for all channels */
+    uint32_t channels;  /* color_given: 1 or 3 */
+    char *text;         /* the object as compact JSON; NULL: the model takes no pictures */
 };
 
 struct config_warm_input {
@@ -128,6 +140,7 @@ struct config {
     size_t warmups_count;
     bool cache_enable;
     struct config_preprocess preprocess;
+    struct config_picture picture;
     struct config_sequence sequence;
     char **labels;
     size_t labels_count;

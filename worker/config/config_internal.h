@@ -17,6 +17,8 @@ config_reader config_read_batching, config_read_instances, config_read_policy, c
 config_reader config_read_version_labels;
 /* config_input.c */
 config_reader config_read_warmups, config_read_input;
+/* config_picture.c */
+config_reader config_read_picture;
 /* config_ensemble.c */
 config_reader config_read_ensemble, config_read_inputs, config_read_outputs;
 enum pen_status config_check_ensemble(struct config *config, struct pen_error *reterr);

@@ -22,15 +22,27 @@ static const char *key_meant(const char *name, const struct json_field *fields)
     return nearest.found;
 }
 
+void json_fields_list(const struct json_field *fields, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const struct json_field *field = fields; field->name && used < room; field++) {
+        int wrote = snprintf(text + used, room - used, "%s%s", field == fields ? "" : ", ", field->name);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
 static enum pen_status unknown_key(const char *path, const char *name, const struct json_field *fields,
                                    struct pen_error *reterr)
 {
+    char known[512];
     const char *near = key_meant(name, fields);
     const char *where = path[0] ? path : "the top level";
+    json_fields_list(fields, known, sizeof known);
     if (near)
-        return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s: did you mean '%s'?", name, where,
-                             near);
-    return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s", name, where);
+        return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s: did you mean '%s'? It may have %s",
+                             name, where, near, known);
+    return pen_error_set(reterr, PEN_ERR_INVALID, "unknown key '%.64s' in %s: it may have %s", name, where, known);
 }
 
 static const struct json_field *field_find(const struct json_field *fields, const char *name)

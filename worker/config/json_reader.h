@@ -26,6 +26,9 @@ struct json_field {
 enum pen_status json_object(const cJSON *object, const char *path, const struct json_field *fields, void *target,
                             struct pen_error *reterr);
 
+/* "a, b, c": the names of the table, cut to fit. */
+void json_fields_list(const struct json_field *fields, char *text, size_t room);
+
 enum pen_status json_bool(const cJSON *value, const char *path, bool *ret_value, struct pen_error *reterr);
 enum pen_status json_u64(const cJSON *value, const char *path, uint64_t min, uint64_t max, uint64_t *ret_value,
                          struct pen_error *reterr);

@@ -198,6 +198,8 @@ enum pen_status catalog_add(struct catalog *catalog, struct served *served, stru
         status = pen_error_set(reterr, PEN_ERR_TOO_LARGE, "a worker serves at most %u models", CATALOG_MODELS_MAX);
     if (status != PEN_OK)
         return status;
+    if (served->files_input >= 0)
+        atomic_store(&catalog->files_taken, true);
     if (served->outputs_count > atomic_load(&catalog->outputs_most))
         atomic_store(&catalog->outputs_most, served->outputs_count);
     pthread_mutex_lock(&catalog->lock);

@@ -47,6 +47,7 @@ struct catalog {
     size_t entries_count, entries_room;
     pthread_mutex_t lock; /* guards models and count while slots look models up and the watch changes them */
     atomic_uint_fast64_t loads, evictions; /* models loaded on demand, and models removed to make room */
+    atomic_bool files_taken;               /* a model that was ever in it takes the files of pictures */
     atomic_size_t outputs_most;            /* the most outputs of any model that was ever in it */
     struct failures *failures;             /* of the serving catalog; NULL in catalogs of later scans */
     struct catalog_seen *seen;             /* NULL = every complaint is logged */

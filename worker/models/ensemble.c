@@ -2,6 +2,7 @@
 #include "ensemble.h"
 
 #include "logline.h"
+#include "pictures.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
     served->version = version;
     served->config = *config;
     config_init(config);
-    served->pixels_input = served->labels_output = -1;
+    served->pixels_input = served->files_input = served->labels_output = -1;
     served->max_batch_size = served->config.max_batch_size;
     served->path = strdup(path);
     served->inputs = calloc(plan->inputs_count, sizeof *served->inputs);
@@ -123,8 +124,10 @@ static enum pen_status step_check(const struct served *ensemble, const struct en
         if (index < 0)
             return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no input '%.64s'", step->number,
                                  step->model, link->port);
-        enum pen_status status = flow_check(step, link->port, plan->tensors[link->tensor], flows[link->tensor],
-                                            &model->inputs[index], reterr);
+        bool files = flows[link->tensor] && pictures_carried(model, index, flows[link->tensor]);
+        enum pen_status status = files ? PEN_OK
+                                       : flow_check(step, link->port, plan->tensors[link->tensor], flows[link->tensor],
+                                                    &model->inputs[index], reterr);
         if (status != PEN_OK)
             return status;
     }

@@ -4,6 +4,7 @@
 #include "declared.h"
 #include "logline.h"
 #include "model_file.h"
+#include "pictures.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -250,7 +251,8 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
     }
     labels_adopt(served);
     labels_join(served);
-    return served->config.preprocess.present ? pixels_join(served, reterr) : PEN_OK;
+    status = served->config.picture.text ? pictures_join(served, reterr) : PEN_OK;
+    return status == PEN_OK && served->config.preprocess.present ? pixels_join(served, reterr) : status;
 }
 
 /* Declared dims may leave out the batch dimension; dims that the model leaves open must be declared. */
@@ -335,6 +337,7 @@ static enum pen_status digest_build(const struct served *served, struct digest *
     pen_model_digest(served->model, content);
     digest_update(stream, content, sizeof content);
     digest_update_text(stream, served->config.preprocess.text ? served->config.preprocess.text : "");
+    digest_update_text(stream, served->config.picture.text ? served->config.picture.text : "");
     digest_update_u64(stream, served->config.softmax);
     digest_update_u64(stream, served->config.labels_count);
     for (size_t i = 0; i < served->config.labels_count; i++)
@@ -364,7 +367,7 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     }
     snprintf(served->name, sizeof served->name, "%s", name);
     served->version = version;
-    served->pixels_input = served->labels_output = -1;
+    served->pixels_input = served->files_input = served->labels_output = -1;
     served->config = *config;
     config_init(config);
 

@@ -61,6 +61,7 @@ struct served {
     uint64_t hidden_inputs, hidden_outputs; /* bit i: tensor i belongs to a state, so it is not sent */
     int pixels_input;                       /* index of the input that is preprocessed, -1 = none */
     struct preprocess preprocess;
+    int files_input; /* index of the input that takes the files of pictures, too (pictures.h); -1 = none */
     int labels_output; /* one with a number per label and row, else the first f32, other float, quantised one; -1 = none */
     struct classes_quant labels_quant;
     struct digest digest;

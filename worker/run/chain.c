@@ -1,6 +1,8 @@
 /* chain.c - the tensors between steps: copied once, and freed as soon as possible. */
 #include "chain.h"
 
+#include "pictures.h"
+
 #include "ensemble.h"
 
 #include <stdlib.h>
@@ -49,9 +51,11 @@ void chain_free(const struct served *ensemble, struct chain *chain)
         return;
     for (size_t i = 0; i < ENSEMBLE_PLAN_TENSORS_MAX; i++)
         free(chain->own[i]);
-    for (size_t i = 0; i < ensemble->config.plan->steps_count; i++)
+    for (size_t i = 0; i < ensemble->config.plan->steps_count; i++) {
+        pictures_free(chain->pictures[i]);
         if (chain->steps[i])
             served_release(chain->steps[i]);
+    }
     free(chain);
 }
 

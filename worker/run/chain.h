@@ -17,10 +17,11 @@
 struct chain {
     struct served *steps[ENSEMBLE_PLAN_STEPS_MAX]; /* held: served_release */
     struct pen_tensor flows[ENSEMBLE_PLAN_TENSORS_MAX];
-    void *own[ENSEMBLE_PLAN_TENSORS_MAX];    /* the copy behind flows[i]; NULL = the job's own input, or nothing yet */
-    size_t bytes;                            /* of the copies */
-    struct digest digest;                    /* of the models that run */
-    uint64_t wait_us, gather_us, compute_us; /* sums over all steps; wait: until the first one began */
+    void *own[ENSEMBLE_PLAN_TENSORS_MAX]; /* the copy behind flows[i]; NULL = the job's own input, or nothing yet */
+    struct pictures *pictures[ENSEMBLE_PLAN_STEPS_MAX]; /* files that a step decoded itself; owned */
+    size_t bytes;                                       /* of the copies */
+    struct digest digest;                               /* of the models that run */
+    uint64_t wait_us, gather_us, compute_us;            /* sums over all steps; wait: until the first one began */
     bool started;
 };
 

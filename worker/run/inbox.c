@@ -1,6 +1,8 @@
 /* inbox.c - receive, check, move frames; no protobuf is opened here. */
 #include "inbox.h"
 
+#include "pictures.h"
+
 #include "assertion.h"
 #include "deadline.h"
 #include "words.h"
@@ -175,5 +177,7 @@ void dispatch_free(struct dispatch *dispatch)
         return;
     for (size_t i = 0; i < dispatch->frames_count; i++)
         zmq_msg_close(&dispatch->frames[i]);
+    for (size_t i = 0; i < dispatch->jobs_count; i++)
+        pictures_free(dispatch->jobs[i].pictures);
     free(dispatch);
 }

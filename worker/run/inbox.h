@@ -22,19 +22,22 @@ enum job_state { JOB_WAITING, JOB_RUNNING, JOB_ANSWERED };
 /* One group of a dispatch. */
 struct job {
     struct envelope env;
-    uint64_t deadline_us;  /* absolute, DEADLINE_NONE = none */
-    const uint8_t *meta;   /* env.meta_bytes of protobuf, inside the header frame */
-    uint32_t first_frame;  /* index in the dispatch's frames; env.frames of them */
-    atomic_int state;      /* enum job_state: the thread that moves it on from WAITING answers the job */
-    atomic_bool cancelled; /* while it runs: nobody wants it any more */
+    uint64_t deadline_us;      /* absolute, DEADLINE_NONE = none */
+    const uint8_t *meta;       /* env.meta_bytes of protobuf, inside the header frame */
+    uint32_t first_frame;      /* index in the dispatch's frames; env.frames of them */
+    struct pictures *pictures; /* decoded files of an input; owned; NULL: none, or not decoded yet */
+    atomic_int state;          /* enum job_state: the thread that moves it on from WAITING answers the job */
+    atomic_bool cancelled;     /* while it runs: nobody wants it any more */
 };
 
 struct link;
+struct pictures;
 
 struct dispatch {
     struct dispatch *next, *previous; /* in the list of held dispatches; network thread */
     struct link *link;                /* the broker that sent it and gets the answers */
-    struct dispatch *queue_next;      /* handoff */
+    struct dispatch *queue_next;      /* handoff, or decoders */
+    size_t decode_next, decode_left;  /* decoders: the next job to look at, and jobs that are not done */
     uint64_t received_us;
     size_t bytes;
     struct job *jobs;

@@ -69,8 +69,20 @@ void slot_task_error(struct slot *slot, const struct task *task, enum pen_status
     slot_answer_error(slot, task->job, status, named);
 }
 
-static void meta_fill(const struct slot *slot, const struct batch *batch, struct timing timing,
-                      Penstock__ResultMeta *meta)
+/* The time of the decoder is no waiting. */
+static void times_fill(const struct slot *slot, const struct task *task, struct timing timing,
+                       Penstock__ResultMeta *meta)
+{
+    uint64_t now_us = clock_now_us();
+    meta->compute_us = timing.compute_us;
+    meta->worker_us = slot_worker_us(slot, now_us);
+    meta->decode_us = task->decode_us;
+    meta->worker_wait_us = timing.wait_us > task->decode_us ? timing.wait_us - task->decode_us : 0;
+    meta->gather_us = timing.gather_us;
+    meta->split_us = now_us - timing.end_us;
+}
+
+static void meta_fill(const struct slot *slot, const struct batch *batch, Penstock__ResultMeta *meta)
 {
     const struct identity *identity = slot->context.identity;
     const struct served *served = batch->served;
@@ -82,12 +94,6 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, struct
     meta->library = meta_text(identity->library);
     meta->worker = meta_text(identity->worker);
     meta->precision = (uint32_t)served_precision(served, identity->precision);
-    uint64_t now_us = clock_now_us();
-    meta->compute_us = timing.compute_us;
-    meta->worker_us = slot_worker_us(slot, now_us);
-    meta->worker_wait_us = timing.wait_us;
-    meta->gather_us = timing.gather_us;
-    meta->split_us = now_us - timing.end_us;
     meta->batch_size = (uint32_t)batch->count;
     const struct digest *digest = served->config.plan ? &batch->tasks[0]->chain->digest : &served->digest;
     meta->model_digest.data = (uint8_t *)meta_text((const char *)digest->bytes);
@@ -154,11 +160,11 @@ static void log_run(const struct slot *slot, const struct batch *batch, const st
     if (!log_enabled(LOG_DEBUG))
         return;
     log_event(LOG_DEBUG, "job_run",
-              "job=%s model=%s version=%" PRIu64 " slot=%u batch=%zu rows=%u wait_us=%" PRIu64 " gather_us=%" PRIu64
-              " compute_us=%" PRIu64 " split_us=%" PRIu64 " traceparent=%s",
+              "job=%s model=%s version=%" PRIu64 " slot=%u batch=%zu rows=%u wait_us=%" PRIu64 " decode_us=%" PRIu64
+              " gather_us=%" PRIu64 " compute_us=%" PRIu64 " split_us=%" PRIu64 " traceparent=%s",
               job_id_text(task->job->env.job, id), batch->served->name, batch->served->version, slot->number,
-              batch->count, batch->bound, meta->worker_wait_us, meta->gather_us, meta->compute_us, meta->split_us,
-              task->traceparent);
+              batch->count, batch->bound, meta->worker_wait_us, meta->decode_us, meta->gather_us, meta->compute_us,
+              meta->split_us, task->traceparent);
 }
 
 /* Keeps the state before the answer is sent, because the next job of the sequence may follow at once. False: the job
@@ -199,7 +205,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     struct pen_error error = {0};
     struct task *task = batch->tasks[index];
     int labels = batch->served->labels_output;
-    meta_fill(slot, batch, timing, &meta);
+    meta_fill(slot, batch, &meta);
+    times_fill(slot, task, timing, &meta);
     if (task->layers) {
         meta.layers = slot->work->layers.rows;
         meta.n_layers = slot->work->layers.count;

@@ -33,6 +33,12 @@ static bool step_open(struct slot *slot, struct task *whole, size_t index, struc
         pen_error_set(&error, status, "the tensors of this dispatch need more memory than a slot grants");
     size_t count = chain_take(whole->served, whole->chain, index, taken);
     if (status == PEN_OK)
+        status = task_pictures(ret_task, taken, count, &whole->chain->pictures[index], &error);
+    if (ret_task->maps && !whole->maps) {
+        whole->maps = ret_task->maps;
+        whole->decode_us = ret_task->decode_us;
+    }
+    if (status == PEN_OK)
         status = task_match_inputs(served, taken, count, ret_task->inputs, &ret_task->rows, &error);
     if (status != PEN_OK)
         slot_task_error(slot, ret_task, status, error.text);

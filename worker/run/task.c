@@ -2,6 +2,7 @@
 #include "task.h"
 
 #include "deadline.h"
+#include "pictures.h"
 #include "job_meta.h"
 
 #include <inttypes.h>
@@ -146,25 +147,67 @@ static enum pen_status digest_make(struct task *task, struct meta_arena *arena, 
     return PEN_OK;
 }
 
-static enum pen_status tensors_open(struct task *task, struct meta_arena *arena, const struct dispatch *dispatch,
-                                    const Penstock__JobMeta *meta, struct pen_error *reterr)
+/* Those that a decoder has made, if it was by this model's steps. Else this thread makes them, into *own. */
+static const struct pictures *pictures_of(const struct task *task, const struct pen_tensor *files,
+                                          struct pictures **own)
+{
+    const struct pictures *made = task->job->pictures;
+    if (made && digest_equal(made->model, task->served->digest))
+        return made;
+    pictures_free(*own);
+    *own = pictures_prepare(task->served, files, NULL, 0, clock_now_us());
+    return *own;
+}
+
+enum pen_status task_pictures(struct task *task, struct pen_tensor *tensors, size_t count, struct pictures **own,
+                              struct pen_error *reterr)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct pen_tensor *tensor = &tensors[i];
+        if (!pictures_carried(task->served, served_input(task->served, tensor->name), tensor))
+            continue;
+        const struct pictures *pictures = pictures_of(task, tensor, own);
+        if (!pictures)
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to decode a picture");
+        if (pictures->status != PEN_OK)
+            return pen_error_set(reterr, pictures->status, "%s", pictures->text);
+        const char *name = tensor->name;
+        *tensor = pictures->tensor;
+        tensor->name = name;
+        task->maps = pictures->maps;
+        task->decode_us = pictures->took_us;
+        return PEN_OK; /* a model has one such input */
+    }
+    return PEN_OK;
+}
+
+enum pen_status task_tensors(const struct dispatch *dispatch, const struct job *job, const Penstock__JobMeta *meta,
+                             struct pen_tensor *ret_tensors, struct pen_error *reterr)
 {
     struct raw_frame raw[FRAME_MAX_TENSORS];
-    struct pen_tensor tensors[FRAME_MAX_TENSORS];
-    const struct job *job = task->job;
     for (size_t i = 0; i < job->env.frames; i++) {
         zmq_msg_t *frame = &dispatch->frames[job->first_frame + i];
         raw[i] = (struct raw_frame){.data = zmq_msg_data(frame), .bytes = zmq_msg_size(frame)};
     }
-    enum pen_status status =
-        tensors_decode(meta->inputs, meta->n_inputs, raw, job->env.frames, "input", tensors, reterr);
+    return tensors_decode(meta->inputs, meta->n_inputs, raw, job->env.frames, "input", ret_tensors, reterr);
+}
+
+static enum pen_status tensors_open(struct task *task, struct meta_arena *arena, const struct dispatch *dispatch,
+                                    const Penstock__JobMeta *meta, struct pen_error *reterr)
+{
+    struct pen_tensor tensors[FRAME_MAX_TENSORS];
+    enum pen_status status = task_tensors(dispatch, task->job, meta, tensors, reterr);
     if (status != PEN_OK)
         return status;
     task->inputs = arena_take(arena, task->served->inputs_count, sizeof *task->inputs);
     if (!task->inputs)
         return no_room(reterr);
-    status = task_match_inputs(task->served, tensors, meta->n_inputs, task->inputs, &task->rows, reterr);
-    return status == PEN_OK ? digest_make(task, arena, meta, tensors, reterr) : status;
+    status = digest_make(task, arena, meta, tensors, reterr); /* of the inputs as they came */
+    if (status == PEN_OK)
+        status = task_pictures(task, tensors, meta->n_inputs, &task->job->pictures, reterr);
+    return status == PEN_OK
+               ? task_match_inputs(task->served, tensors, meta->n_inputs, task->inputs, &task->rows, reterr)
+               : status;
 }
 
 static enum pen_status model_find(struct task *task, struct catalog *catalog, const Penstock__JobMeta *meta,

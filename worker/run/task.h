@@ -18,14 +18,16 @@
 
 struct task {
     struct job *job;
-    struct served *served;     /* the task holds it: served_release */
-    struct pen_tensor *inputs; /* [served->inputs_count], in the model's order, as they came */
-    uint32_t rows;             /* of dims[0]; 1 when the model is not batched */
-    uint64_t outputs;          /* bit i: output i is wanted */
-    uint32_t labels;           /* top labels wanted per row as texts, 0 = none */
-    uint32_t top_k;            /* best classes wanted per row, 0 = none */
-    bool layers;               /* the times of the layers are wanted */
-    const char *traceparent;   /* "" = none */
+    struct served *served;          /* the task holds it: served_release */
+    struct pen_tensor *inputs;      /* [served->inputs_count], in the model's order, as they came */
+    uint32_t rows;                  /* of dims[0]; 1 when the model is not batched */
+    const struct picture_map *maps; /* [rows], where the input came as files of pictures; NULL: it came as numbers */
+    uint64_t decode_us;             /* what decoding them took */
+    uint64_t outputs;               /* bit i: output i is wanted */
+    uint32_t labels;                /* top labels wanted per row as texts, 0 = none */
+    uint32_t top_k;                 /* best classes wanted per row, 0 = none */
+    bool layers;                    /* the times of the layers are wanted */
+    const char *traceparent;        /* "" = none */
     bool digested;
     struct digest digest; /* digest of the inputs that are about to run */
     bool taken;           /* part of a batch already */
@@ -43,6 +45,17 @@ struct task {
 enum pen_status task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
                           const struct dispatch *dispatch, struct job *job, struct task *ret_task,
                           struct pen_error *reterr);
+
+/*
+ * Replaces files among the tensors by what they become; sets the task's maps and decode_us. What no decoder has made is made here and kept in *own, which the caller frees
+ * after the task (pictures_free). The typed answer of the job when the files cannot be used.
+ */
+enum pen_status task_pictures(struct task *task, struct pen_tensor *tensors, size_t count, struct pictures **own,
+                              struct pen_error *reterr);
+
+/* The input tensors of a job as they came; borrowed from the dispatch and the meta. Room for FRAME_MAX_TENSORS. */
+enum pen_status task_tensors(const struct dispatch *dispatch, const struct job *job, const Penstock__JobMeta *meta,
+                             struct pen_tensor *ret_tensors, struct pen_error *reterr);
 
 void task_close(struct task *task);
 

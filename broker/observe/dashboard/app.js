@@ -170,11 +170,12 @@ function charts() {
   const key = poolKey(), keys = keysInScope(), bounds = state.bounds_us;
   const line = (live, value) => past.line(key, view, state.now_us, live, history.clock.length, value);
   const at = (q, name) => line(history.stageLine(keys, "total", c => quantile(c, bounds, q)), p => p[name]);
+  const decodes = state.series.some(s => s.decode?.some(n => n > 0)); // of pictures
   const stage = name => line(history.stageLine(keys, name, c => mean(c, bounds)), p => p[name + "_us"]);
   return [
     ["rate", rate, false, [["done", "--a", line(history.line(key, (d, t) => doneOf(d) / t), perSecond(p => p.done)), true], ["failed", "--c", line(history.line(key, (d, t) => (d.failed + d.rejected) / t), perSecond(p => p.failed + p.rejected))]]],
     ["latency", time, false, [["p50", "--a", at(0.5, "p50_us")], ["p95", "--b", at(0.95, "p95_us")], ["p99", "--c", at(0.99, "p99_us")]]],
-    ["stages", time, true, [["queue", "--b", stage("queue")], ["transfer", "--e", stage("transfer")], ["compute", "--d", stage("compute")]]],
+    ["stages", time, true, [["queue", "--b", stage("queue")], ["transfer", "--e", stage("transfer")], ...(decodes ? [["decode", "--c", stage("decode")]] : []), ["compute", "--d", stage("compute")]]],
     ["queue", count, false, [["waiting", "--b", line(history.line(key, d => d.queued), p => p.queued), true], ["running", "--d", line(history.line(key, d => d.running), p => p.running)]]],
   ];
 }
@@ -350,8 +351,8 @@ function pick(what) {
 }
 
 function drawLife(job, body) {
-  const idle = Math.max(0, job.worker_us - job.compute_us), rest = Math.max(0, job.total_us - job.queue_us - job.transfer_us - job.worker_us);
-  const steps = [["waited in the broker", job.queue_us, "b"], ["on the way to the worker and back", job.transfer_us, "e"], ["waited at the worker", idle, "q"], ["computed", job.compute_us, "d"], ["not accounted for", rest, "a"]].filter(s => s[1] > 0);
+  const idle = Math.max(0, job.worker_us - job.compute_us - (job.decode_us || 0)), rest = Math.max(0, job.total_us - job.queue_us - job.transfer_us - job.worker_us);
+  const steps = [["waited in the broker", job.queue_us, "b"], ["on the way to the worker and back", job.transfer_us, "e"], ["waited at the worker", idle, "q"], ["decoded its pictures", job.decode_us || 0, "c"], ["computed", job.compute_us, "d"], ["not accounted for", rest, "a"]].filter(s => s[1] > 0);
   const bar = make("div", {class: "life", role: "img", "aria-label": steps.map(s => `${s[0]} ${time(s[1])}`).join(", ")}, ...steps.map(s => { const part = make("span", {class: "c-" + s[2]}); part.style.flexGrow = s[1]; return part; }));
   const items = steps.map(s => make("li", {}, make("i", {class: "c-" + s[2]}), make("span", {}, s[0]), make("b", {}, time(s[1])), make("em", {}, percent(s[1] / job.total_us))));
   const facts = make("dl");

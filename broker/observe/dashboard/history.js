@@ -1,7 +1,7 @@
 // history.js - five minutes of what happened, second by second, made from the broker's cumulative counts.
 export const SECONDS = 300;
 const WINDOW = 10; // seconds that tables speak of
-export const STAGES = ["queue", "transfer", "compute", "total"];
+export const STAGES = ["queue", "transfer", "decode", "compute", "total"];
 
 const plus = (a, b) => { for (let i = 0; i < b.length; i++) a[i] = (a[i] || 0) + b[i]; return a; };
 const minus = (a, b) => a.map((v, i) => v - (b[i] || 0));

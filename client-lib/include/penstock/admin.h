@@ -28,6 +28,8 @@ struct pen_signature {
     int64_t dims[PEN_MAX_RANK]; /**< -1 = dynamic */
     bool batched;               /**< dims[0] is the batch */
     bool optional;              /**< may be left out */
+    bool pictures; /**< takes files of pictures, too: STRING [rows], a JPEG, PNG or WebP in each element, or
+                                     uint8 [bytes], one file; the worker decodes them */
 };
 
 /** Execution times a worker measured at warm-up. */

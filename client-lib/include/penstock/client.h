@@ -281,6 +281,7 @@ struct pen_result_info {
     uint32_t detached_attempts;      /**< brokers, or runs, that have begun it */
     uint64_t detached_age_us;        /**< since it was accepted */
     uint64_t detached_left_us;       /**< until it is forgotten */
+    uint64_t decode_us;              /**< decoding the job's pictures on the worker; 0 = it brought none */
 };
 
 /** PEN_OK, or why the job failed. Threads: any. */

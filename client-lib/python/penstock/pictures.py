@@ -1,6 +1,7 @@
 """Pictures: what a model's `input.preprocess` asks of its client. Needs Pillow (pip install penstock[pictures])."""
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,21 @@ def is_picture(value: Any) -> bool:
     return pillow is not None and isinstance(value, pillow.Image)
 
 
+def are_files(value: Any) -> bool:
+    """The bytes of a file, or of several."""
+    several = value if isinstance(value, (list, tuple)) else [value]
+    return len(several) > 0 and all(isinstance(one, (bytes, bytearray, memoryview)) for one in several)
+
+
+def files(value: Any) -> Any:
+    """One element for each file, which the worker decodes."""
+    several = value if isinstance(value, (list, tuple)) else [value]
+    out = np.empty(len(several), dtype=object)
+    for i, one in enumerate(several):
+        out[i] = bytes(one)
+    return out
+
+
 def _size(wish: Any, key: str, sig: "Signature", dim: int, most: int) -> int:
     stated = sig.dims[dim] if len(sig.dims) == 4 else 0
     value = wish.get(key, stated if 0 < stated <= most else None)
@@ -29,9 +45,17 @@ def _size(wish: Any, key: str, sig: "Signature", dim: int, most: int) -> int:
     return int(value)
 
 
+def _png(picture: Any) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, "PNG")  # with its Exif, if it has one
+    return out.getvalue()
+
+
 def pixels(model: "Model", sig: "Signature", picture: Any) -> Any:
-    """uint8 [1, height, width, channels]; order, inversion, mean and scale are the worker's."""
+    """uint8 [1, height, width, channels]; order, inversion, mean and scale are the worker's. Where the worker decodes files, the picture as one."""
     from PIL import Image, ImageOps
+    if sig.pictures:
+        return files(_png(picture))
     wish = json.loads(model.preprocess) if model.preprocess else None
     if not isinstance(wish, dict) or wish.get("input", model.inputs[0].name) not in (sig.name, ""):
         raise UnsupportedError(f'the model "{model.name}" takes no pictures for its input "{sig.name}": its config.json has no input.preprocess for it. Send an array.')

@@ -54,6 +54,7 @@ class Signature(NamedTuple):
     dims: Tuple[int, ...]
     batched: bool
     optional: bool
+    pictures: bool = False  # takes files of pictures, too, as bytes: the worker decodes them
 
 
 class Model(NamedTuple):
@@ -84,7 +85,7 @@ def record(message: Any) -> Any:
 
 def _signature(sig: Any) -> Signature:
     name = tensors.DTYPES[sig.dtype] if sig.dtype < len(tensors.DTYPES) else "none"
-    return Signature(sig.name, name, tuple(sig.dims), sig.batched, sig.optional)
+    return Signature(sig.name, name, tuple(sig.dims), sig.batched, sig.optional, sig.pictures)
 
 
 def models_of(reply: Any) -> List[Model]:
@@ -132,6 +133,8 @@ def model_of(models: Sequence[Model], name: str, version: int) -> Model:
 def _as_wanted(sig: Signature, value: Any) -> Any:
     if isinstance(value, (np.ndarray, tensors.Tensor)):
         return value
+    if sig.pictures and pictures.are_files(value):
+        return pictures.files(value)
     if tensors.dtype_number(sig.dtype) == tensors.STRING:
         return np.asarray(value, dtype=object)
     dtype = tensors.numpy_dtype(tensors.dtype_number(sig.dtype))

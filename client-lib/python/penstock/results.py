@@ -27,12 +27,13 @@ class Annotation(NamedTuple):
 
 class Timings(NamedTuple):
     """Seconds. queue: admitted to dispatched; compute: in the engine; worker: on the worker; total: admitted until the reply left the broker; round_trip: submitted to
-    received, measured here."""
+    received, measured here. decode: decoding pictures on the worker."""
     queue: float
     compute: float
     worker: float
     total: float
     round_trip: float
+    decode: float = 0.0
 
 
 class DetachedState(NamedTuple):
@@ -130,7 +131,7 @@ class Result:
     @property
     def timings(self) -> Timings:
         m = self.meta
-        return Timings(m.queue_us * 1e-6, m.compute_us * 1e-6, m.worker_us * 1e-6, m.total_us * 1e-6, self.round_trip)
+        return Timings(m.queue_us * 1e-6, m.compute_us * 1e-6, m.worker_us * 1e-6, m.total_us * 1e-6, self.round_trip, m.decode_us * 1e-6)
 
     @property
     def annotations(self) -> List[Annotation]:

@@ -1,0 +1,236 @@
+/* decoders.c - a list of dispatches under a lock; each thread takes the next job of the first one. */
+#include "decoders.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "assertion.h"
+#include "deadline.h"
+#include "logline.h"
+#include "pictures.h"
+#include "signals.h"
+#include "task.h"
+
+#define ARENA_BYTES (1024u * 1024u)
+
+struct decoders {
+    struct decoders_context context;
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct dispatch *first, *last; /* those with jobs that no thread has taken */
+    size_t waiting;                /* dispatches that are not ready, the list's and those at work */
+    bool closed, began;
+    pthread_t *threads;
+    uint32_t threads_count;
+    atomic_uint_fast64_t held;
+    struct meta_arena arena; /* of the network thread */
+};
+
+struct decoders *decoders_new(const struct decoders_context *context)
+{
+    struct decoders *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->context = *context;
+    d->threads = calloc(context->threads, sizeof *d->threads);
+    if (!d->threads) {
+        free(d);
+        return NULL;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->filled, NULL);
+    meta_arena_init(&d->arena, ARENA_BYTES);
+    return d;
+}
+
+void decoders_free(struct decoders *d)
+{
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    d->closed = true;
+    pthread_mutex_unlock(&d->lock);
+    pthread_cond_broadcast(&d->filled);
+    for (uint32_t i = 0; i < d->threads_count; i++)
+        pthread_join(d->threads[i], NULL);
+    meta_arena_fini(&d->arena);
+    pthread_cond_destroy(&d->filled);
+    pthread_mutex_destroy(&d->lock);
+    free(d->threads);
+    free(d);
+}
+
+/* ---- a job ------------------------------------------------------------------------------------------------------------------------- */
+
+static const Penstock__JobMeta *meta_of(struct meta_arena *arena, const struct job *job)
+{
+    meta_arena_reset(arena);
+    return meta_unpack(arena, &penstock__job_meta__descriptor, job->meta, job->env.meta_bytes);
+}
+
+/* A list of files, or one file: STRING or uint8 of rank 1. */
+static bool file_like(const Penstock__TensorDesc *desc)
+{
+    return desc->n_dims == 1 && (desc->dtype == PEN_DTYPE_STRING || desc->dtype == PEN_DTYPE_U8);
+}
+
+static bool pictures_wanted(struct decoders *d, const struct dispatch *dispatch)
+{
+    if (!atomic_load(&d->context.catalog->files_taken))
+        return false;
+    for (size_t i = 0; i < dispatch->jobs_count; i++) {
+        const Penstock__JobMeta *meta = meta_of(&d->arena, &dispatch->jobs[i]);
+        for (size_t k = 0; meta && k < meta->n_inputs; k++)
+            if (file_like(meta->inputs[k]))
+                return true;
+    }
+    return false;
+}
+
+static void input_decode(struct decoders *d, const struct served *served, const char *input, struct job *job,
+                         const struct pen_tensor *tensor)
+{
+    if (!job->pictures && pictures_carried(served, served_input(served, input), tensor))
+        job->pictures = pictures_prepare(served, tensor, &d->held, d->context.limit_bytes, clock_now_us());
+}
+
+/* The first step that takes one of the job's files. Steps behind it decode for themselves. */
+static void ensemble_decode(struct decoders *d, const struct served *ensemble, struct job *job,
+                            const struct pen_tensor *tensors, size_t count)
+{
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    for (size_t s = 0; s < plan->steps_count && !job->pictures; s++) {
+        const struct ensemble_plan_step *step = &plan->steps[s];
+        struct served *served = NULL;
+        if (catalog_take(d->context.catalog, step->model, step->version, &served) != PEN_OK)
+            return;
+        for (size_t i = 0; i < step->inputs_count; i++)
+            for (size_t k = 0; k < count; k++)
+                if (strcmp(plan->tensors[step->inputs[i].tensor], tensors[k].name) == 0)
+                    input_decode(d, served, step->inputs[i].port, job, &tensors[k]);
+        served_release(served);
+    }
+}
+
+/* A job that cannot be opened stays as it is: the slot finds the same fault and answers it. */
+static void job_decode(struct decoders *d, struct meta_arena *arena, const struct dispatch *dispatch, struct job *job)
+{
+    const Penstock__JobMeta *meta = atomic_load(&job->state) == JOB_WAITING ? meta_of(arena, job) : NULL;
+    struct pen_tensor tensors[FRAME_MAX_TENSORS];
+    struct served *served = NULL;
+    if (!meta || job->deadline_us <= clock_now_us() || task_tensors(dispatch, job, meta, tensors, NULL) != PEN_OK ||
+        catalog_take(d->context.catalog, meta->model, meta->version, &served) != PEN_OK)
+        return;
+    if (served->config.plan)
+        ensemble_decode(d, served, job, tensors, meta->n_inputs);
+    else
+        for (size_t i = 0; i < meta->n_inputs && !job->pictures; i++)
+            input_decode(d, served, tensors[i].name, job, &tensors[i]);
+    served_release(served);
+    if (job->pictures) {
+        atomic_fetch_add(&d->context.stats->pictures, job->pictures->rows);
+        atomic_fetch_add(&d->context.stats->decode_us, job->pictures->took_us);
+    }
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Call it with the lock held. NULL: the end. */
+static struct job *job_take(struct decoders *d, struct dispatch **ret_dispatch)
+{
+    while (!d->first && !d->closed)
+        pthread_cond_wait(&d->filled, &d->lock);
+    if (d->closed)
+        return NULL;
+    struct dispatch *dispatch = d->first;
+    struct job *job = &dispatch->jobs[dispatch->decode_next++];
+    if (dispatch->decode_next == dispatch->jobs_count) {
+        d->first = dispatch->queue_next;
+        if (!d->first)
+            d->last = NULL;
+    }
+    *ret_dispatch = dispatch;
+    return job;
+}
+
+static void *decoder_main(void *argument)
+{
+    struct decoders *d = argument;
+    struct dispatch *dispatch;
+    struct job *job;
+    struct meta_arena arena;
+    meta_arena_init(&arena, ARENA_BYTES);
+    pthread_mutex_lock(&d->lock);
+    while ((job = job_take(d, &dispatch))) {
+        pthread_mutex_unlock(&d->lock);
+        job_decode(d, &arena, dispatch, job);
+        pthread_mutex_lock(&d->lock);
+        PEN_ASSERT(dispatch->decode_left > 0 && d->waiting > 0, "a dispatch that is decoded waits until its last job");
+        if (--dispatch->decode_left == 0) {
+            d->waiting--;
+            handoff_push(d->context.handoff, dispatch);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    meta_arena_fini(&arena);
+    return NULL;
+}
+
+static void threads_begin(struct decoders *d)
+{
+    sigset_t before;
+    d->began = true;
+    signals_block(&before);
+    for (uint32_t i = 0; i < d->context.threads; i++) {
+        char name[24];
+        if (pthread_create(&d->threads[i], NULL, decoder_main, d) != 0)
+            break;
+        snprintf(name, sizeof name, "decoder-%u", i);
+        pthread_setname_np(d->threads[i], name);
+        d->threads_count++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (d->threads_count == 0)
+        log_event(LOG_WARN, "decoders_failed", "error=%s", "no thread to decode pictures: slots decode them");
+}
+
+static void dispatch_queue(struct decoders *d, struct dispatch *dispatch)
+{
+    bool several = dispatch->jobs_count > 1;
+    dispatch->queue_next = NULL;
+    dispatch->decode_next = 0;
+    dispatch->decode_left = dispatch->jobs_count;
+    pthread_mutex_lock(&d->lock);
+    *(d->last ? &d->last->queue_next : &d->first) = dispatch;
+    d->last = dispatch;
+    d->waiting++;
+    pthread_mutex_unlock(&d->lock);
+    if (several)
+        pthread_cond_broadcast(&d->filled);
+    else
+        pthread_cond_signal(&d->filled);
+}
+
+void decoders_pass(struct decoders *d, struct dispatch *dispatch)
+{
+    bool wanted = pictures_wanted(d, dispatch);
+    if (wanted && !d->began)
+        threads_begin(d);
+    if (wanted && d->threads_count > 0)
+        dispatch_queue(d, dispatch);
+    else
+        handoff_push(d->context.handoff, dispatch);
+}
+
+size_t decoders_waiting(struct decoders *d)
+{
+    if (!d)
+        return 0;
+    pthread_mutex_lock(&d->lock);
+    size_t waiting = d->waiting;
+    pthread_mutex_unlock(&d->lock);
+    return waiting;
+}
