@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "backend/reference/evaluate.h"
+#include "graph/explain.h"
+#include "graph/pass.h"
 
 struct engine_counters engine_counters;
 
@@ -47,6 +49,19 @@ static void fact_say(void *context, const char *name, const char *value)
     flag_add(context, name, "%s", value);
 }
 
+/* The last one opened. */
+static void backend_explain(const struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision)
+{
+    bool first = e->backend_count == 1;
+    const char *asked = e->options.backend;
+    bool named = asked != NULL && strcmp(asked, "auto") != 0;
+    explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, first ? "chosen" : "behind it", "%s, in %s",
+                !first  ? "it takes what those before it cannot"
+                : named ? "it was asked for by name"
+                        : "of those that opened it has the highest priority",
+                pen_engine_precision_name(precision));
+}
+
 /* Opens one backend behind those already open. */
 static enum pen_status backend_add(struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision,
                                    struct pen_error *reterr)
@@ -62,11 +77,15 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     enum pen_status status = backend_probe(ops, &config, &caps);
     if (status != PEN_OK || !caps.available) {
         flag_add(e, name, "unavailable: %s", caps.reason);
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "this host has none: %s",
+                    caps.reason[0] != '\0' ? caps.reason : "probe failed");
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot be used on this host: %s", ops->name,
                              caps.reason[0] != '\0' ? caps.reason : "probe failed");
     }
     if ((caps.precisions & (1u << precision)) == 0) {
         flag_add(e, name, "no %s", pen_engine_precision_name(precision));
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "it does not offer precision %s",
+                    pen_engine_precision_name(precision));
         return precision_refuse(&e->options, ops, pen_engine_precision_name(precision), reterr);
     }
     struct pen_error why = {0};
@@ -74,6 +93,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     status = ops->open(&config, &self, &why);
     if (status != PEN_OK) {
         flag_add(e, name, "failed: %s", why.text);
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "it did not open: %s", why.text);
         return pen_error_set(reterr, status, "%s", why.text);
     }
     if (e->backend_count == 0) {
@@ -81,6 +101,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     }
     e->backends[e->backend_count++] = (struct open_backend){.ops = ops, .self = self};
     flag_add(e, name, "available");
+    backend_explain(e, ops, precision);
     snprintf(name, sizeof name, "selftest.%s.%s", ops->name, pen_engine_precision_name(precision));
     flag_add(e, name, "ok");
     if (ops->describe != NULL) {
@@ -151,6 +172,40 @@ static enum pen_status fallbacks_add(struct pen_engine *e, struct pen_error *ret
     return PEN_OK;
 }
 
+/* The passes that the options leave out. */
+static enum pen_status passes_read(struct pen_engine *e, struct pen_error *reterr)
+{
+    for (size_t i = 0; i < e->options.no_pass_count; i++) {
+        char names[200] = "";
+        enum pass_id pass = pass_find(e->options.no_passes[i]);
+        if (pass != PASS_COUNT) {
+            e->passes_off |= 1u << pass;
+            continue;
+        }
+        for (unsigned p = 0; p < PASS_COUNT; p++) {
+            size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, "%s%s", p > 0 ? ", " : "", pass_name((enum pass_id)p));
+        }
+        return pen_error_set(reterr, PEN_ERR_INVALID, "no graph pass is called '%.32s'; there is: %s",
+                             e->options.no_passes[i], names);
+    }
+    return PEN_OK;
+}
+
+/* What is chosen where nobody asked. */
+static void defaults_explain(const struct pen_engine *e, const struct pen_engine_options *asked)
+{
+    struct pen_explain *log = e->options.explain;
+    char threads[16];
+    snprintf(threads, sizeof threads, "%u", e->options.threads);
+    explain_say(log, PEN_CHOICE_THREADS, "each session", threads, "%s",
+                asked->threads == 0 ? "nothing was asked: several sessions of one thread share a host better"
+                                    : "so many were asked for");
+    explain_say(log, PEN_CHOICE_PRECISION, "the engine", pen_engine_precision_name(e->options.precision), "%s",
+                asked->precision == PEN_PRECISION_ANY ? "nothing was asked: f32 is what models are made for"
+                                                      : "it was asked for");
+}
+
 enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine,
                                struct pen_error *reterr)
 {
@@ -174,7 +229,10 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
     }
     flag_add(e, "engine.version", "%s", pen_engine_version());
     flag_add(e, "cpu.isa", "%s", cpu_isa());
-    enum pen_status status = choose(e, reterr);
+    enum pen_status status = passes_read(e, reterr);
+    if (status == PEN_OK) {
+        status = choose(e, reterr);
+    }
     if (status == PEN_OK && !e->options.strict) {
         status = fallbacks_add(e, reterr);
     }
@@ -183,6 +241,7 @@ enum pen_status pen_engine_new(const struct pen_engine_options *options, struct 
         return status;
     }
     e->options.backend = e->backends[0].ops->name;
+    defaults_explain(e, options);
     flag_add(e, "precision", "%s", pen_engine_precision_name(e->options.precision));
     flag_add(e, "threads", "%u", e->options.threads);
     flag_add(e, "placement", "%s", e->options.strict ? "strict" : "fallback");
@@ -266,6 +325,8 @@ void pen_memory(struct pen_memory *ret_memory)
 struct source_options engine_source_options(const struct pen_engine *e)
 {
     return (struct source_options){.limits = e->limits,
+                                   .passes_off = e->passes_off,
+                                   .explain = e->options.explain,
                                    .optimise = e->options.optimise,
                                    .promote = e->options.precision == PEN_PRECISION_F32 ||
                                               e->options.precision == PEN_PRECISION_F16_STORAGE,

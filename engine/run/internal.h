@@ -19,6 +19,7 @@
 struct pen_engine {
     struct pen_engine_options options;
     struct graph_limits limits;
+    uint32_t passes_off; /* bit 1u << enum pass_id */
     struct open_backend backends[BACKENDS_MAX];
     uint32_t backend_count;
     struct backend_caps caps; /* of the chosen one */

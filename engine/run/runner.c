@@ -1,6 +1,7 @@
 #include "run/runner.h"
 
 #include "assertion.h"
+#include "run/bucket_explain.h"
 #include "run/deviation.h"
 #include "run/internal.h"
 #include "graph/kept.h"
@@ -193,6 +194,7 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     for (uint32_t i = 0; i < r->bucket_count; i++) {
         if (bucket_fits(r->buckets[i], in_shapes)) {
             r->buckets[i]->used = c->tick;
+            bucket_explain(r->buckets[i], false, r->bucket_count - 1);
             *ret_bucket = r->buckets[i];
             return PEN_OK;
         }
@@ -213,6 +215,7 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     atomic_fetch_add(&engine_counters.buckets, 1);
     bucket_book(r, b);
     c->prepared_count++;
+    bucket_explain(b, true, r->bucket_count - 1);
     *ret_bucket = b;
     return PEN_OK;
 }

@@ -130,6 +130,9 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.profile_nodes = options->profile_nodes;
     engine_options.check_numerics = options->check_numerics;
     engine_options.compare_reference = options->compare_reference;
+    engine_options.no_passes = options->no_passes.items;
+    engine_options.no_pass_count = options->no_passes.count;
+    engine_options.explain = options->explain;
     tool_vulkan(options, &engine_options.vulkan);
     if (pen_engine_precision_find(&engine_options, options->precision, &engine_options.precision, &error) != PEN_OK) {
         int code = tool_fail(&error);

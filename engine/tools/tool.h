@@ -38,7 +38,9 @@ struct tool_options {
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
     bool profile_nodes, check_numerics, compare_reference;
-    int64_t in_flight; /* runs of a session on a device at once; 0 = the engine's choice */
+    struct setting_list no_passes;
+    struct pen_explain *explain; /* of a subcommand that has --explain; else NULL */
+    int64_t in_flight;           /* runs of a session on a device at once; 0 = the engine's choice */
 };
 #define TOOL_SETTINGS(owner_)                                                                                          \
     {.name = "backend",                                                                                                \
@@ -58,6 +60,10 @@ struct tool_options {
          .min = 1,                                                                                                     \
          .max = 1024,                                                                                                  \
          .help = "threads of the session"},                                                                            \
+        {.name = "skip-pass",                                                                                          \
+         .type = SETTING_LIST,                                                                                         \
+         .offset = offsetof(owner_, tool.no_passes),                                                                   \
+         .help = "graph pass to leave out, by the name that --explain has: to see what it does (repeatable)"},         \
         {.name = "vk-device",                                                                                          \
          .type = SETTING_TEXT,                                                                                         \
          .offset = offsetof(owner_, tool.vk_device),                                                                   \
@@ -123,6 +129,11 @@ int tool_fail(
 struct cJSON;
 void tool_profile_json(struct cJSON *object, struct pen_session *session);
 void tool_profile_print(struct pen_session *session);
+/* explain_show.c: the rows of a log as lines, or as the array "explain" of a JSON object. */
+size_t tool_explain_count(const struct pen_explain *log); /* 0 for NULL */
+/* From row `first` on. */
+void tool_explain_print(const struct pen_explain *log, size_t first);
+void tool_explain_json(struct cJSON *object, const struct pen_explain *log, size_t first);
 uint64_t tool_now_us(void);
 uint64_t tool_now_ns(void);
 /* "312 ns", "4.21 us", "12.3 ms", "14.0 s": three digits of whatever it is. Returns text. */

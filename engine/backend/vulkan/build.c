@@ -38,6 +38,7 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
     struct vk_kernels k = backend->kernels;
     k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
     vk_seen_add(backend, shape, window);
+    b->exec->chosen_by[b->index] = (uint8_t)vk_choose_by(&k, shape);
     return vk_choose(&k, shape);
 }
 

@@ -224,13 +224,18 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
     return c;
 }
 
+enum vk_chosen_by vk_choose_by(const struct vk_kernels *k, const struct vk_product_shape *shape)
+{
+    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)];
+    bool table = tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape);
+    return k->only != VK_FAMILY_AUTO ? VK_BY_NAME : table ? VK_BY_TABLE : VK_BY_RULE;
+}
+
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape)
 {
-    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)], family = rule_family(k, shape);
-    if (tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape)) {
-        family = tuned;
-    }
-    if (k->only != VK_FAMILY_AUTO) {
+    enum vk_chosen_by by = vk_choose_by(k, shape);
+    enum vk_family family = by == VK_BY_TABLE ? (enum vk_family)k->tuned[vk_class_of(shape)] : rule_family(k, shape);
+    if (by == VK_BY_NAME) {
         family = vk_family_fits(k, k->only, shape) ? k->only : VK_FAMILY_SIMPLE;
     }
     return vk_choice_of(k, family, shape);

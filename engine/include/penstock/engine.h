@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/explain.h"
 #include "penstock/precision.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
@@ -66,7 +67,11 @@ struct pen_engine_options {
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
     uint64_t fold_bytes;
-    bool optimise;                    /* graph passes; pen_engine_options_init sets true */
+    bool optimise; /* graph passes; pen_engine_options_init sets true */
+    /* Graph passes to leave out, by the names that an explanation has ("batch_norm"): to find out what one does. An unknown name fails pen_engine_new. */
+    const char *const *no_passes;
+    size_t no_pass_count;
+    struct pen_explain *explain; /* choices are told here (penstock/explain.h), until pen_engine_free; NULL = nowhere */
     struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
 };
 void pen_engine_options_init(struct pen_engine_options *options);
