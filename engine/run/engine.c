@@ -69,8 +69,8 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     struct backend_caps caps = {0};
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
-                                    .check_numerics = e->options.check_numerics,
-                                    .profile = e->options.profile_nodes,
+                                    .check_numerics = e->options.check_numerics && !e->options.debug, /* the log does */
+                                    .profile = e->options.profile_nodes || e->options.debug,
                                     .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
@@ -331,4 +331,9 @@ struct source_options engine_source_options(const struct pen_engine *e)
                                    .promote = e->options.precision == PEN_PRECISION_F32 ||
                                               e->options.precision == PEN_PRECISION_F16_STORAGE,
                                    .nhwc = !backend_is_reference(e->backends[0].ops)};
+}
+
+bool engine_watches(const struct pen_engine *engine)
+{
+    return engine->options.compare_reference || engine->options.debug;
 }

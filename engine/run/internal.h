@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "run/constants.h"
+#include "run/debug_log.h"
 #include "run/program.h"
 #include "run/runner.h"
 #include "run/source.h"
@@ -99,6 +100,7 @@ struct pen_stop {
 
 /* engine.c: what its options ask of the passes, for models and their variants. */
 struct source_options engine_source_options(const struct pen_engine *engine);
+bool engine_watches(const struct pen_engine *engine); /* every node's values are looked at */
 /* model.c */
 void model_weigh(struct pen_model *m); /* books what constants and plans hold by now. Threads: any */
 

@@ -2,6 +2,7 @@
 
 #include "assertion.h"
 #include "run/bucket_explain.h"
+#include "run/debug_log.h"
 #include "run/deviation.h"
 #include "run/internal.h"
 #include "graph/kept.h"
@@ -223,7 +224,8 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
 /* Debug mode: the node that makes the first NaN or infinity is named. */
 static enum pen_status numerics_check(struct runner *r, const struct node *n, const struct rt_value *v)
 {
-    if (!r->context->check_numerics || v->kind != VALUE_TENSOR || v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
+    if (!r->context->check_numerics || debug_of(r->context) != NULL || v->kind != VALUE_TENSOR ||
+        v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
         return PEN_OK;
     }
     const float *x = v->data;
@@ -285,10 +287,14 @@ static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t nod
         return pen_error_set(r->context->error, PEN_ERR_NO_MEMORY, "node %s: the session's memory budget is spent",
                              n->name);
     }
-    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
+    bool timed = r->context->profile != NULL || debug_of(r->context) != NULL;
+    uint64_t start = timed ? backend_now_ns() : 0;
     enum pen_status status = node_call(r, b, node, values, values + n->in_count + 1, wanted);
     if (r->context->profile != NULL) {
         profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, backend_now_ns() - start);
+    }
+    if (status == PEN_OK && debug_of(r->context) != NULL) {
+        status = debug_node(r, b, node, backend_now_ns() - start);
     }
     return status;
 }
@@ -339,6 +345,9 @@ static enum pen_status exec_finish(struct runner *r, struct bucket *b, struct bu
 {
     enum pen_status status = ops_of(r, step)->exec_wait(step->exec, r->context->error);
     const struct partition *part = &step->placed->part;
+    if (status == PEN_OK && debug_of(r->context) != NULL) {
+        return debug_step(r, b, step);
+    }
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);
     }

@@ -195,7 +195,7 @@ static enum pen_status variant_make(const struct variants *v, const struct rt_va
     }
     if (status == PEN_OK) {
         status = program_new(engine->backends, engine->backend_count, made->graph, engine->options.strict,
-                             engine->options.compare_reference, NULL, &made->program, reterr);
+                             engine_watches(engine), NULL, &made->program, reterr);
     }
     if (status != PEN_OK) {
         variant_release(made);

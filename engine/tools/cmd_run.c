@@ -20,7 +20,7 @@ struct run_options {
     struct setting_list inputs, shapes;
     double image_scale;
     int64_t top;
-    bool strict, profile, check_numerics, explain;
+    bool strict, profile, check_numerics, explain, debug;
 };
 
 static const struct setting table[] = {
@@ -72,6 +72,12 @@ static const struct setting table[] = {
      .def = "none",
      .choices = "none|reference",
      .help = "reference: run every node there, too, and fail at the first that deviates"},
+    {.name = "debug",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, debug),
+     .help =
+         "print a line per node: kernel, shapes, bytes, time, NaN, infinity and values beyond f16, distance from the "
+         "reference; the first of each is named"},
     {.name = "explain",
      .type = SETTING_FLAG,
      .offset = offsetof(struct run_options, explain),
@@ -89,7 +95,10 @@ static const struct settings_program program = {
     .after =
         "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}], labels[{output, row, "
         "index, score, label}]; "
-        "with --profile nodes[{backend, op, node, us, macs}]; with --explain explain[{about, scope, subject, choice, "
+        "with --profile nodes[{backend, op, node, us, macs}]; with --debug debug[{node, op, backend, kernel, shapes, "
+        "bytes, us, nan, infinite, beyond_f16, "
+        "output, index, value, compared, note, largest_deviation, deviating, deviating_index, deviating_count, got, "
+        "expected}]; with --explain explain[{about, scope, subject, choice, "
         "reason}].",
     .table = table,
     .variables = tool_variables,
@@ -186,6 +195,7 @@ static void print_json(const struct run_options *o, const struct pen_engine *eng
     cJSON_AddItemReferenceToObject(root, "outputs", list);
     cJSON_AddItemToObject(root, "labels", classes);
     tool_profile_json(root, session);
+    tool_debug_json(root, session);
     tool_explain_json(root, explain, 0);
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
@@ -257,14 +267,18 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         print_json(o, engine, model, session, explain, ms, list, classes);
         classes = NULL;
     } else if (status == PEN_OK) {
+        tool_debug_print(session);
         char took[TOOL_TIME_BYTES];
         printf("%s in %s on %s\n", o->model, tool_time_text(ms, took, sizeof took), pen_model_placement(model));
-        if (pen_session_compared(session) > 0) {
+        if (pen_session_compared(session) > 0 && !o->debug) {
             printf("%" PRIu64 " %s with reference\n", pen_session_compared(session),
                    words_plural(pen_session_compared(session), "node agrees", "nodes agree"));
         }
         tool_profile_print(session);
         tool_explain_print(explain, 0);
+    }
+    if (status != PEN_OK && session != NULL && !o->tool.json) {
+        tool_debug_print(session); /* up to where it ended */
     }
     cJSON_Delete(classes);
     pen_session_free(session);
@@ -284,6 +298,7 @@ static int run_command(void *from, const char *const *paths, size_t count)
     }
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
+    tool.debug = options->debug;
     tool.check_numerics = options->check_numerics;
     tool.compare_reference = strcmp(options->compare, "reference") == 0;
     tool.explain = options->explain ? pen_explain_new() : NULL;

@@ -130,6 +130,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.profile_nodes = options->profile_nodes;
     engine_options.check_numerics = options->check_numerics;
     engine_options.compare_reference = options->compare_reference;
+    engine_options.debug = options->debug;
     engine_options.no_passes = options->no_passes.items;
     engine_options.no_pass_count = options->no_passes.count;
     engine_options.explain = options->explain;

@@ -37,7 +37,7 @@ struct tool_options {
     const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
-    bool profile_nodes, check_numerics, compare_reference;
+    bool profile_nodes, check_numerics, compare_reference, debug;
     struct setting_list no_passes;
     struct pen_explain *explain; /* of a subcommand that has --explain; else NULL */
     int64_t in_flight;           /* runs of a session on a device at once; 0 = the engine's choice */
@@ -129,6 +129,9 @@ int tool_fail(
 struct cJSON;
 void tool_profile_json(struct cJSON *object, struct pen_session *session);
 void tool_profile_print(struct pen_session *session);
+/* debug_show.c: the log of the session's last run as lines, or as the array "debug" of a JSON object. Nothing where the engine does not debug. */
+void tool_debug_print(const struct pen_session *session);
+void tool_debug_json(struct cJSON *object, const struct pen_session *session);
 /* explain_show.c: the rows of a log as lines, or as the array "explain" of a JSON object. */
 size_t tool_explain_count(const struct pen_explain *log); /* 0 for NULL */
 /* From row `first` on. */

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/debug.h"
 #include "penstock/explain.h"
 #include "penstock/precision.h"
 #include "penstock/status.h"
@@ -64,6 +65,8 @@ struct pen_engine_options {
     bool profile_nodes;  /* debug mode: profiles have a row per node; runs on vulkan get slower */
     /* Debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name. */
     bool compare_reference;
+    bool
+        debug; /* debug mode: runs leave a log of their nodes (penstock/debug.h); check_numerics ends a run behind the log's row */
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
     uint64_t fold_bytes;
