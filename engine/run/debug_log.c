@@ -192,9 +192,16 @@ static void compare(struct runner *r, const struct bucket *b, const struct node 
     }
 }
 
-/* NaN or infinity ends the run where the engine was told so. */
+/* A deviation, NaN or infinity ends the run where the engine was told so. */
 static enum pen_status judge(const struct runner *r, const struct pen_debug_row *row)
 {
+    if (r->context->compare && row->compared == PEN_COMPARED_BEYOND) {
+        return pen_error_set(r->context->error, PEN_ERR_INTERNAL,
+                             "node %s (%s) is the first on %s that deviates from reference: element %" PRId64
+                             " of %s is %.9g, expected %.9g; %" PRIu64 " are off",
+                             row->node, row->op, row->backend, row->deviating_index, row->deviating, row->got,
+                             row->expected, row->deviating_count);
+    }
     if (!r->context->check_numerics || row->output == NULL || !bad(row->value)) {
         return PEN_OK;
     }

@@ -22,9 +22,11 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     }
     s->model = model;
     s->context.arena_limit = model->engine->limits.arena_bytes;
-    s->context.check_numerics = model->engine->options.check_numerics;
+    s->context.check_numerics = model->engine->options.mode == PEN_MODE_DEBUG
+                                    ? model->engine->options.check_numerics == PEN_CHECK_FAIL
+                                    : model->engine->options.check_numerics != PEN_CHECK_OFF;
     s->context.compare = model->engine->options.compare_reference;
-    s->context.debug = model->engine->options.debug ? debug_log_new() : NULL;
+    s->context.debug = model->engine->options.mode == PEN_MODE_DEBUG ? debug_log_new() : NULL;
     s->context.precision = model->engine->options.precision;
     s->context.ledger = (struct ledger){.model = &model->ledger,
                                         .alone = model->engine->limits.arena_bytes,
@@ -39,7 +41,7 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->values = calloc(model->input_count + 1, sizeof *s->values);
     atomic_fetch_add(&engine_counters.sessions, 1);
     if (s->outputs == NULL || s->shapes == NULL || s->order == NULL || s->values == NULL ||
-        (model->engine->options.debug && s->context.debug == NULL) ||
+        (model->engine->options.mode == PEN_MODE_DEBUG && s->context.debug == NULL) ||
         runner_new(model->program, &s->context, &s->runner) != PEN_OK) {
         pen_session_free(s);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");

@@ -84,7 +84,7 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Floats in [0, 1), integers in 0..9, booleans: values every model can take. */
+/* Floats in [0, 1), bytes in 0..9, wider integers 0 and 1 (they may be rows of a table of two), booleans: values every model can take. */
 static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
 {
     size_t width = pen_dtype_bits(t->dtype) / 8;
@@ -94,7 +94,7 @@ static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
         float f = (float)(r >> 40) * 0x1p-24f;
         double d = (double)f;
         uint16_t half = t->dtype == PEN_DTYPE_F16 ? pen_f32_to_f16(f) : pen_f32_to_bf16(f);
-        uint64_t integer = t->dtype == PEN_DTYPE_BOOL ? r & 1u : r % 10u;
+        uint64_t integer = t->dtype == PEN_DTYPE_BOOL || width > 2 ? r & 1u : r % 10u;
         const void *from = t->dtype == PEN_DTYPE_F32                                 ? (const void *)&f
                            : t->dtype == PEN_DTYPE_F64                               ? (const void *)&d
                            : t->dtype == PEN_DTYPE_F16 || t->dtype == PEN_DTYPE_BF16 ? (const void *)&half

@@ -110,7 +110,8 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
     size_t flag_count = 0;
     const struct pen_flag *flags = pen_engine_flags(engine, &flag_count);
     for (size_t i = 0; i < flag_count; i++) {
-        printf("  %-24s %s\n", flags[i].name, flags[i].value);
+        printf("  %-24s %-12s %s%s%s\n", flags[i].name, flags[i].value[0] != '\0' ? flags[i].value : "-",
+               pen_origin_name(flags[i].origin), flags[i].where[0] != '\0' ? " " : "", flags[i].where);
     }
     tool_explain_print(explain, 0);
 }

@@ -128,11 +128,12 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
     engine_options.profile_nodes = options->profile_nodes;
-    engine_options.check_numerics = options->check_numerics;
+    engine_options.mode = options->debug ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
+    engine_options.check_numerics = options->check_numerics ? PEN_CHECK_FAIL
+                                    : options->debug        ? PEN_CHECK_WARN
+                                                            : PEN_CHECK_OFF;
     engine_options.compare_reference = options->compare_reference;
-    engine_options.debug = options->debug;
-    engine_options.no_passes = options->no_passes.items;
-    engine_options.no_pass_count = options->no_passes.count;
+    engine_options.skip_passes = options->skip_passes;
     engine_options.explain = options->explain;
     tool_vulkan(options, &engine_options.vulkan);
     if (pen_engine_precision_find(&engine_options, options->precision, &engine_options.precision, &error) != PEN_OK) {

@@ -38,7 +38,7 @@ struct tool_options {
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
     bool profile_nodes, check_numerics, compare_reference, debug;
-    struct setting_list no_passes;
+    const char *skip_passes;
     struct pen_explain *explain; /* of a subcommand that has --explain; else NULL */
     int64_t in_flight;           /* runs of a session on a device at once; 0 = the engine's choice */
 };
@@ -60,10 +60,11 @@ struct tool_options {
          .min = 1,                                                                                                     \
          .max = 1024,                                                                                                  \
          .help = "threads of the session"},                                                                            \
-        {.name = "skip-pass",                                                                                          \
-         .type = SETTING_LIST,                                                                                         \
-         .offset = offsetof(owner_, tool.no_passes),                                                                   \
-         .help = "graph pass to leave out, by the name that --explain has: to see what it does (repeatable)"},         \
+        {.name = "skip-passes",                                                                                        \
+         .type = SETTING_TEXT,                                                                                         \
+         .offset = offsetof(owner_, tool.skip_passes),                                                                 \
+         .help =                                                                                                       \
+             "graph passes to leave out, by the names that --explain has, separated by commas: to see what they do"},  \
         {.name = "vk-device",                                                                                          \
          .type = SETTING_TEXT,                                                                                         \
          .offset = offsetof(owner_, tool.vk_device),                                                                   \

@@ -189,8 +189,7 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
         return status;
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
-    ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
-    ret_engine->profile_nodes = ret_engine->check_numerics;
+    ret_engine->mode = strcmp(options->mode, "debug") == 0 ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
     uint64_t budget = (uint64_t)options->memory_budget; /* a single model may not need more than the whole budget */
     ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
     ret_engine->fold_bytes = (uint64_t)options->fold_limit;

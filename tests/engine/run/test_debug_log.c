@@ -24,8 +24,8 @@ static void open_on(const char *backend, bool debug, bool numerics)
     struct onnx_writer *g = onnx_writer_new("debug");
     pen_engine_options_init(&options);
     options.backend = backend;
-    options.debug = debug;
-    options.check_numerics = numerics;
+    options.mode = debug ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
+    options.check_numerics = numerics ? PEN_CHECK_FAIL : PEN_CHECK_WARN;
     onnx_writer_input(g, "a", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
     onnx_writer_input(g, "b", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
     onnx_writer_constant(g, "three", PEN_DTYPE_F32, 0, NULL, &three, sizeof three);
@@ -161,7 +161,8 @@ Test(debug_log, nodes_of_the_executor_have_rows)
     struct pen_engine_options options;
     struct onnx_writer *g = onnx_writer_new("some");
     pen_engine_options_init(&options);
-    options.debug = true;
+    options.mode = PEN_MODE_DEBUG;
+    options.check_numerics = PEN_CHECK_WARN;
     options.backend = "xnnpack";
     onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
     onnx_writer_node(g, "NonZero", ONNX_LIST("x"), ONNX_LIST("at"), NULL);

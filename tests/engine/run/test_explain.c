@@ -65,9 +65,8 @@ static struct pen_engine_options options_of(const struct asked *a)
     pen_engine_options_init(&options);
     options.backend = a->backend;
     options.precision = a->precision;
-    options.threads = a->threads;
-    options.no_passes = &a->skip;
-    options.no_pass_count = a->skip != NULL;
+    options.threads = a->threads > 0 ? a->threads : options.threads;
+    options.skip_passes = a->skip;
     options.explain = rows;
     return options;
 }
