@@ -37,6 +37,7 @@ struct worker {
     struct worker_sizes sizes;
     struct catalog catalog;
     struct pen_engine *engine;
+    struct debugger *debugger; /* NULL: jobs in debug mode are refused */
     struct identity identity;
     char host[256], name[300];
     struct stats stats;
@@ -75,9 +76,19 @@ void worker_sizes(const struct options *options, const struct quota *quota, uint
 
 /* ---- models ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool prod(const struct worker *worker)
+/* Before there was --strict-models, --mode prod meant it. */
+static bool strict_models(const struct options *options)
 {
-    return strcmp(worker->options->mode, "prod") == 0;
+    return options->strict_models || strcmp(options->mode, "prod") == 0;
+}
+
+static void old_use_warn(const struct options *options)
+{
+    if (!options->strict_models && strcmp(options->mode, "prod") == 0)
+        log_event(
+            LOG_WARN, "mode_prod", "error=%s",
+            "--mode prod still ends the worker when a model fails; that will be --strict-models alone: set both to "
+            "keep it");
 }
 
 static int models_verdict(const struct worker *worker)
@@ -85,9 +96,9 @@ static int models_verdict(const struct worker *worker)
     const struct catalog *catalog = &worker->catalog;
     if (signals_asked())
         return -1;
-    if (prod(worker) && catalog->failed > 0) {
+    if (strict_models(worker->options) && catalog->failed > 0) {
         log_event(LOG_ERROR, "models_failed", "failed=%zu error=%s", catalog->failed,
-                  "prod mode serves all models or none: mend those above");
+                  "--strict-models serves all models or none: mend those above");
         return WORKER_EXIT_MODELS;
     }
     if (catalog->count == 0 && !worker->options->allow_empty) {
@@ -161,6 +172,9 @@ static int models_load(struct worker *worker)
         return WORKER_EXIT_USAGE;
     }
     device_files_check(worker->engine, options->vk_cache_dir);
+    old_use_warn(options);
+    if (options->allow_debug && !(worker->debugger = debugger_new(&engine)))
+        return WORKER_EXIT_FAILED;
     status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
@@ -200,6 +214,7 @@ static enum pen_status slots_open(struct worker *worker, struct pen_error *reter
                                    .outbox = worker->outbox,
                                    .states = worker->states,
                                    .stats = &worker->stats,
+                                   .debugger = worker->debugger,
                                    .identity = &worker->identity};
     worker->slots = calloc(worker->sizes.slots, sizeof *worker->slots);
     if (!worker->slots)
@@ -277,6 +292,7 @@ static void parts_close(struct worker *worker)
     if (worker->zmq)
         zmq_ctx_term(worker->zmq); /* waits for the goodbye, at most the linger time */
     free(worker->slots);
+    debugger_free(worker->debugger);
     catalog_fini(&worker->catalog);
     pen_engine_free(worker->engine);
 }

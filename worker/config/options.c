@@ -69,7 +69,13 @@ static const struct setting table[] = {
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
-     "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
+     "debug: finds NaN and infinity at their node, logs more; prod: checks of consistency and of numbers are off, of "
+     "bounds never (and still what --strict-models does, with a warning)"},
+    {"strict-models", SETTING_FLAG, offsetof(struct options, strict_models), "false", NULL, 0, 0, NULL,
+     "serve all models or none: one that fails at the start ends the worker"},
+    {"allow-debug", SETTING_FLAG, offsetof(struct options, allow_debug), "false", NULL, 0, 0, NULL,
+     "take jobs in debug mode (penstock submit --debug): each loads its model once more, runs alone and answers with a "
+     "log of its operators"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
      "serve even when no model could be loaded"},
     {"vk-device", SETTING_LIST, offsetof(struct options, vk_devices), NULL, NULL, 0, 0, NULL,
@@ -189,7 +195,9 @@ enum pen_status options_engine(const struct options *options, uint32_t threads, 
         return status;
     ret_engine->threads = threads;
     ret_engine->strict = strcmp(options->placement, "strict") == 0;
-    ret_engine->mode = strcmp(options->mode, "debug") == 0 ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
+    ret_engine->mode = strcmp(options->mode, "debug") == 0  ? PEN_MODE_DEBUG
+                       : strcmp(options->mode, "prod") == 0 ? PEN_MODE_PROD
+                                                            : PEN_MODE_DEFAULT;
     uint64_t budget = (uint64_t)options->memory_budget; /* a single model may not need more than the whole budget */
     ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
     ret_engine->fold_bytes = (uint64_t)options->fold_limit;
