@@ -423,6 +423,7 @@ struct source_options engine_source_options(const struct pen_engine *e)
     return (struct source_options){.limits = e->limits,
                                    .passes_off = e->passes_off,
                                    .explain = e->options.explain,
+                                   .trust = e->options.mode == PEN_MODE_PROD,
                                    .optimise = e->options.optimise,
                                    .promote = e->options.precision == PEN_PRECISION_F32 ||
                                               e->options.precision == PEN_PRECISION_F16_STORAGE,

@@ -128,7 +128,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     engine_options.threads = (uint32_t)options->threads;
     engine_options.strict = strict;
     engine_options.profile_nodes = options->profile_nodes;
-    engine_options.mode = options->debug ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
+    engine_options.mode = options->debug ? PEN_MODE_DEBUG : options->prod ? PEN_MODE_PROD : PEN_MODE_DEFAULT;
     engine_options.check_numerics = options->check_numerics ? PEN_CHECK_FAIL
                                     : options->debug        ? PEN_CHECK_WARN
                                                             : PEN_CHECK_OFF;

@@ -37,7 +37,7 @@ struct tool_options {
     const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
     bool vk_allow_software, vk_validate;
     /* Debug mode; a subcommand that has settings for them sets them. */
-    bool profile_nodes, check_numerics, compare_reference, debug;
+    bool profile_nodes, check_numerics, compare_reference, debug, prod;
     const char *skip_passes;
     struct pen_explain *explain; /* of a subcommand that has --explain; else NULL */
     int64_t in_flight;           /* runs of a session on a device at once; 0 = the engine's choice */
