@@ -186,6 +186,8 @@ enum pen_status env_from_options(const struct pen_engine_options *options, struc
         } else if (!row_read(row, options, &value)) {
             status = pen_error_set(reterr, PEN_ERR_INVALID, "flag %s: choice %u of %s does not exist", rows[row].name,
                                    (unsigned)value.number, rows[row].choices);
+        } else if (value.number == 0 && rows[row].least > 0) {
+            status = PEN_OK; /* a field that was left zeroed: the default */
         } else {
             status = row_take(env, row, devices != NULL ? devices : value.text, reterr);
         }
@@ -218,7 +220,7 @@ enum pen_status env_copy(const struct pen_env *env, struct pen_env **ret_env, st
     return PEN_OK;
 }
 
-const struct pen_engine_options *env_options(const struct pen_env *env)
+const struct pen_engine_options *pen_env_options(const struct pen_env *env)
 {
     return &env->options;
 }
@@ -258,6 +260,13 @@ static enum pen_status unknown(const struct pen_env *env, const char *name, size
                          nearest.found != NULL ? "'?" : "");
 }
 
+/* Two places of the same strength say different things. */
+static bool twice(const struct state *s, const struct row_value *value, enum pen_origin origin, const char *where)
+{
+    return origin == s->origin && origin > PEN_ORIGIN_DETECTED && strcmp(s->where, where) != 0 &&
+           strcmp(s->text, value->text) != 0;
+}
+
 static enum pen_status set(struct pen_env *env, const char *name, size_t name_bytes, const char *value,
                            enum pen_origin origin, const char *where, struct pen_error *reterr)
 {
@@ -273,6 +282,11 @@ static enum pen_status set(struct pen_env *env, const char *name, size_t name_by
                              rows[row].name, where);
     }
     enum pen_status status = row_parse(row, value, where, &parsed, reterr);
+    if (status == PEN_OK && twice(&env->states[row], &parsed, origin, where)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "flag %s: %s says %.60s and %s says %.60s; leave one of them away", rows[row].name,
+                             env->states[row].where, env->states[row].text, where, value);
+    }
     if (status == PEN_OK && origin >= env->states[row].origin && !value_store(env, row, &parsed, origin, where)) {
         status = no_memory(reterr);
     }
@@ -385,20 +399,27 @@ void env_facts_clear(struct pen_env *env)
     env_cpu_facts(env);
 }
 
-const char *env_fact_meaning(const char *name)
-{
-    static const struct {
-        const char *name, *meaning;
-    } facts[] = {
+static const struct {
+    const char *name, *meaning;
+} fact_table[] = {
 #define PEN_FACT(name_, meaning_) {name_, meaning_},
 #include "env/facts.def"
 #undef PEN_FACT
-    };
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        size_t bytes = strlen(facts[i].name);
-        bool family = facts[i].name[bytes - 1] == '.';
-        if (family ? strncmp(facts[i].name, name, bytes) == 0 : strcmp(facts[i].name, name) == 0) {
-            return facts[i].meaning;
+};
+#define FACT_TABLE_COUNT (sizeof fact_table / sizeof fact_table[0])
+
+const char *env_fact_name(size_t index)
+{
+    return index < FACT_TABLE_COUNT ? fact_table[index].name : NULL;
+}
+
+const char *env_fact_meaning(const char *name)
+{
+    for (size_t i = 0; i < FACT_TABLE_COUNT; i++) {
+        size_t bytes = strlen(fact_table[i].name);
+        bool family = fact_table[i].name[bytes - 1] == '.';
+        if (family ? strncmp(fact_table[i].name, name, bytes) == 0 : strcmp(fact_table[i].name, name) == 0) {
+            return fact_table[i].meaning;
         }
     }
     return "";

@@ -19,9 +19,6 @@ enum pen_status env_from_options(const struct pen_engine_options *options, struc
 /* What was set, and whether it may change; not what an engine found out. */
 enum pen_status env_copy(const struct pen_env *env, struct pen_env **ret_env, struct pen_error *reterr);
 
-/* The typed form. Its texts live until the next change of the environment. */
-const struct pen_engine_options *env_options(const struct pen_env *env);
-
 /* Gives the flags that nobody has set the values that others imply (mode=debug: check_numerics=fail). Without memory they stay. */
 void env_imply(struct pen_env *env);
 
@@ -33,6 +30,9 @@ void env_fact(struct pen_env *env, const char *name, const char *value);
 void env_facts_clear(struct pen_env *env);
 /* What facts.def says of it; "" = a fact that is not in that list. */
 const char *env_fact_meaning(const char *name);
+
+/* The names of facts.def by number; NULL = there are no more. */
+const char *env_fact_name(size_t index);
 
 /* From now on no flag changes. */
 void env_freeze(struct pen_env *env);

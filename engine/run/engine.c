@@ -229,8 +229,7 @@ static void limits_set(struct pen_engine *e)
 static void options_settle(struct pen_engine *e)
 {
     env_imply(e->env);
-    e->options = *env_options(e->env);
-    e->options.threads = e->options.threads == 0 ? 1 : e->options.threads;
+    e->options = *pen_env_options(e->env);
     e->options.precision = e->options.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : e->options.precision;
     limits_set(e);
 }
@@ -238,11 +237,8 @@ static void options_settle(struct pen_engine *e)
 /* Tells in the environment what was chosen. */
 static void choice_tell(struct pen_engine *e)
 {
-    char threads[16];
-    snprintf(threads, sizeof threads, "%u", e->options.threads);
     env_detected(e->env, "backend", e->backends[0].ops->name);
     env_detected(e->env, "precision", pen_engine_precision_name(e->options.precision));
-    env_detected(e->env, "threads", threads);
     e->options.backend = e->backends[0].ops->name;
 }
 

@@ -83,6 +83,7 @@ static const struct setting table[] = {
      .offset = offsetof(struct run_options, explain),
      .help = "also tell each choice of the engine and why: backends, passes, precision, kernels, buckets, threads"},
     TOOL_SETTINGS(struct run_options),
+#include "tools/tool_flags.def"
     {.name = NULL},
 };
 
@@ -321,6 +322,6 @@ static int run_command(void *from, const char *const *paths, size_t count)
 int cmd_run(int argc, char **argv)
 {
     struct run_options options = {0};
-    const struct tool_command command = {&program, &options, &options.model, 0, run_command};
+    const struct tool_command command = {&program, &options, &options.model, 0, run_command, &options.tool};
     return tool_run(&command, argc, argv);
 }

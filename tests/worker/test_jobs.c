@@ -203,11 +203,10 @@ Test(jobs, layers_are_measured_when_the_trace_asks)
 
 static void debugging_start(void)
 {
-    struct pen_engine_options options;
-    pen_engine_options_init(&options);
-    options.backend = "reference";
-    one_slot_debugger = debugger_new(&options);
-    cr_assert_not_null(one_slot_debugger);
+    struct pen_env *env = NULL;
+    cr_assert_eq(pen_env_new(&env, NULL), PEN_OK);
+    cr_assert_eq(pen_env_set(env, "backend", "reference", PEN_ORIGIN_FLAG, "", NULL), PEN_OK);
+    cr_assert_eq(debugger_new(env, &one_slot_debugger, NULL), PEN_OK);
     both_start();
 }
 

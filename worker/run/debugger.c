@@ -6,22 +6,36 @@
 #include <string.h>
 
 struct debugger {
-    struct pen_engine_options options;
+    struct pen_env *env;
     pthread_mutex_t running; /* held from open to close */
 };
 
-struct debugger *debugger_new(const struct pen_engine_options *options)
+/* What a log names does not end the run, and other checks have no place beside it. */
+static enum pen_status flags_set(struct pen_env *env, struct pen_error *reterr)
+{
+    static const struct {
+        const char *flag, *value;
+    } rows[] = {{"mode", "debug"}, {"check_numerics", "warn"}, {"f16_range_check", "off"}, {"compare", "none"}};
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; status == PEN_OK && i < sizeof rows / sizeof rows[0]; i++)
+        status = pen_env_set(env, rows[i].flag, rows[i].value, PEN_ORIGIN_FLAG, "a job in debug mode", reterr);
+    return status;
+}
+
+enum pen_status debugger_new(struct pen_env *env, struct debugger **ret_debugger, struct pen_error *reterr)
 {
     struct debugger *d = calloc(1, sizeof *d);
-    if (!d)
-        return NULL;
-    d->options = *options;
-    d->options.mode = PEN_MODE_DEBUG;
-    d->options.check_numerics = PEN_CHECK_WARN; /* the log names them, the run goes on */
-    d->options.f16_range_check = PEN_CHECK_OFF;
-    d->options.compare_reference = false;
+    enum pen_status status =
+        d ? flags_set(env, reterr) : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for jobs in debug mode");
+    if (status != PEN_OK) {
+        pen_env_free(env);
+        free(d);
+        return status;
+    }
+    d->env = env;
     pthread_mutex_init(&d->running, NULL);
-    return d;
+    *ret_debugger = d;
+    return PEN_OK;
 }
 
 void debugger_free(struct debugger *debugger)
@@ -29,6 +43,7 @@ void debugger_free(struct debugger *debugger)
     if (!debugger)
         return;
     pthread_mutex_destroy(&debugger->running);
+    pen_env_free(debugger->env);
     free(debugger);
 }
 
@@ -48,7 +63,7 @@ enum pen_status debugger_open(struct debugger *debugger, const struct served *se
 {
     pthread_mutex_lock(&debugger->running);
     *ret_run = (struct debug_run){.debugger = debugger};
-    enum pen_status status = pen_engine_new(&debugger->options, &ret_run->engine, reterr);
+    enum pen_status status = pen_engine_open(debugger->env, &ret_run->engine, reterr);
     if (status == PEN_OK)
         status = pen_model_load(ret_run->engine, served->path, &ret_run->model, reterr);
     if (status == PEN_OK)

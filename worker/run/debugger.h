@@ -13,8 +13,8 @@
 #define DEBUG_LOG_BYTES (40u * 1024u) /* of a result's meta, which has 64 KiB in all */
 
 struct debugger;
-/* options: of the engine that serves; their texts are borrowed. NULL without memory. */
-struct debugger *debugger_new(const struct pen_engine_options *options);
+/* env: flags of the engine that serves; taken over, also on failure. */
+enum pen_status debugger_new(struct pen_env *env, struct debugger **ret_debugger, struct pen_error *reterr);
 void debugger_free(struct debugger *debugger); /* NULL is fine */
 
 /* Zeroed: nothing is open. */

@@ -84,6 +84,8 @@ struct pen_engine_options {
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call */
 };
 void pen_engine_options_init(struct pen_engine_options *options); /* the defaults of the flags */
+/* The typed form of an environment. Its texts live until the next change. */
+const struct pen_engine_options *pen_env_options(const struct pen_env *env);
 
 /* Opens the chosen backend (and reference behind it for fallback unless strict) and self-tests it. Gives *ret_engine. Threads: one-at-a-time per engine for
  * loading; models and sessions as stated below. */

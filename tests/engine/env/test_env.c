@@ -82,7 +82,7 @@ Test(env, the_strongest_origin_counts_in_any_order)
     cr_expect_str_eq(flag_of(env, "threads")->where, "PENSTOCK_ENGINE_THREADS");
     cr_assert_eq(pen_env_assign(env, "threads=4", PEN_ORIGIN_FLAG, "--flag", &error), PEN_OK);
     cr_expect_str_eq(pen_env_get(env, "threads"), "4");
-    cr_expect_eq(env_options(env)->threads, 4u);
+    cr_expect_eq(pen_env_options(env)->threads, 4u);
     cr_expect_eq(flag_of(env, "threads")->origin, PEN_ORIGIN_FLAG);
 }
 
@@ -95,7 +95,7 @@ Test(env, values_reach_their_fields)
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         cr_assert_eq(pen_env_assign(env, sets[i], PEN_ORIGIN_FLAG, "", &error), PEN_OK, "%s", error.text);
     }
-    const struct pen_engine_options *o = env_options(env);
+    const struct pen_engine_options *o = pen_env_options(env);
     cr_expect(o->strict && o->mode == PEN_MODE_PROD && o->warmup == PEN_WARMUP_NONE && !o->optimise);
     cr_expect_eq(o->check_numerics, PEN_CHECK_WARN);
     cr_expect_eq(o->fold_bytes, 2u << 20);
@@ -115,8 +115,8 @@ Test(env, what_does_not_fit_is_refused_with_the_nearest_right_one)
     } wrong[] = {{"thread=2", "no flag is called 'thread'; did you mean 'threads'?"},
                  {"nonsense=2", "`penstock-engine env` lists all"},
                  {"cpu_isa=avx2", "cpu_isa is found out on this host and cannot be set"},
-                 {"threads=-1", "a number from 0 to 1024"},
-                 {"threads=1025", "a number from 0 to 1024"},
+                 {"threads=-1", "a number from 1 to 1024"},
+                 {"threads=1025", "a number from 1 to 1024"},
                  {"threads=2x", "'2x' does not fit"},
                  {"threads=", "a number"},
                  {"fold_bytes=99999999999TiB", "a size such as 64KiB"},
