@@ -6,6 +6,7 @@
 #include "settings_internal.h"
 
 const char *const settings_names[] = {
+    "ALLOW_DEBUG",
     "ALLOW_EMPTY",
     "ALLOW_REMOTE",
     "AUDIT_LOG",
@@ -37,6 +38,7 @@ const char *const settings_names[] = {
     "CONNECTIONS_PER_ADDRESS",
     "CORS",
     "DEADLINE",
+    "DEBUG",
     "DENIED_WAIT",
     "DETACH",
     "DETACHED",
@@ -118,6 +120,7 @@ const char *const settings_names[] = {
     "MODELS_DIR",
     "MODEL_VERSION",
     "MODEL_WAIT",
+    "MODES",
     "NAME",
     "NO_CACHE",
     "ONCE",
@@ -159,12 +162,14 @@ const char *const settings_names[] = {
     "SHARE",
     "SHARED",
     "SHARED_MEMORY",
+    "SKIP_PASSES",
     "SLOTS",
     "SLOW",
     "SORT",
     "SPIN",
     "STATE",
     "STRICT",
+    "STRICT_MODELS",
     "SUPERVISE",
     "SVG",
     "TAG",

@@ -68,7 +68,8 @@ static const struct setting table[] = {
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
-     "debug: finds NaN and infinity at their node, logs more; prod: checks of consistency and of numbers are off, of "
+     "debug: each operator is timed, checked and compared with the reference (slow), NaN or infinity ends its job; "
+     "prod: checks of consistency and of numbers are off, of "
      "bounds never (and still what --strict-models does, with a warning)"},
     {"strict-models", SETTING_FLAG, offsetof(struct options, strict_models), "false", NULL, 0, 0, NULL,
      "serve all models or none: one that fails at the start ends the worker"},
