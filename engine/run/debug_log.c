@@ -192,32 +192,12 @@ static void compare(struct runner *r, const struct bucket *b, const struct node 
     }
 }
 
-/* A deviation, NaN or infinity ends the run where the engine was told so. */
-static enum pen_status judge(const struct runner *r, const struct pen_debug_row *row)
-{
-    if (r->context->compare && row->compared == PEN_COMPARED_BEYOND) {
-        return pen_error_set(r->context->error, PEN_ERR_INTERNAL,
-                             "node %s (%s) is the first on %s that deviates from reference: element %" PRId64
-                             " of %s is %.9g, expected %.9g; %" PRIu64 " are off",
-                             row->node, row->op, row->backend, row->deviating_index, row->deviating, row->got,
-                             row->expected, row->deviating_count);
-    }
-    if (!r->context->check_numerics || row->output == NULL || !bad(row->value)) {
-        return PEN_OK;
-    }
-    return pen_error_set(r->context->error, PEN_ERR_INVALID,
-                         "node %s (%s) on %s produced %s at element %" PRId64 " of %s: %" PRIu64 " NaN and %" PRIu64
-                         " infinities in all",
-                         row->node, row->op, row->backend, isnan(row->value) ? "NaN" : "infinity", row->index,
-                         row->output, row->nan, row->infinite);
-}
-
 struct ran {
     const char *backend, *kernel, *note; /* note: why it is not compared; NULL = it is */
     uint64_t ns;
 };
 
-static enum pen_status node_row(struct runner *r, const struct bucket *b, uint32_t node, const struct ran *ran)
+static void node_row(struct runner *r, const struct bucket *b, uint32_t node, const struct ran *ran)
 {
     struct debug_log *log = r->context->debug;
     const struct graph *g = r->program->g;
@@ -225,7 +205,7 @@ static enum pen_status node_row(struct runner *r, const struct bucket *b, uint32
     struct pen_debug_row *row = row_new(log);
     char shapes[600];
     if (row == NULL) {
-        return PEN_OK; /* out of memory or too many: a log is a help, no reason to fail */
+        return; /* out of memory or too many: a log is a help, no reason to fail */
     }
     row->node = n->name;
     row->op = op_def(n->op)->name;
@@ -245,13 +225,12 @@ static enum pen_status node_row(struct runner *r, const struct bucket *b, uint32
     } else {
         compare(r, b, n, row);
     }
-    return judge(r, row);
 }
 
-enum pen_status debug_node(struct runner *r, const struct bucket *b, uint32_t node, uint64_t ns)
+void debug_node(struct runner *r, const struct bucket *b, uint32_t node, uint64_t ns)
 {
     bool control = (op_def(r->program->g->nodes[node].op)->traits & OP_CONTROL) != 0;
-    return node_row(
+    node_row(
         r, b, node,
         &(struct ran){.backend = "executor",
                       .kernel = control ? "its subgraphs" : "plain C",
@@ -284,13 +263,11 @@ static void kernel_told(void *context, uint32_t index, const char *kernel, const
     }
 }
 
-static enum pen_status step_rows(struct runner *r, const struct bucket *b, const struct bucket_step *step,
-                                 const struct told *t)
+static void step_rows(struct runner *r, const struct bucket *b, const struct bucket_step *step, const struct told *t)
 {
     const struct partition *part = &step->placed->part;
     const struct backend_ops *ops = r->program->placement->backends[step->placed->backend].ops;
-    enum pen_status status = PEN_OK;
-    for (uint32_t i = 0; status == PEN_OK && i < part->node_count; i++) {
+    for (uint32_t i = 0; i < part->node_count; i++) {
         const struct node *n = &r->program->g->nodes[part->nodes[i]];
         if (n->dead || shape_env_folded(b->env, n)) {
             continue;
@@ -298,18 +275,16 @@ static enum pen_status step_rows(struct runner *r, const struct bucket *b, const
         const char *note = backend_is_reference(ops)                  ? "it ran on the reference"
                            : (op_def(n->op)->traits & OP_RANDOM) != 0 ? "it is random"
                                                                       : NULL;
-        status = node_row(r, b, part->nodes[i],
-                          &(struct ran){.backend = ops->name, .kernel = t->kernel[i], .ns = t->ns[i], .note = note});
+        node_row(r, b, part->nodes[i],
+                 &(struct ran){.backend = ops->name, .kernel = t->kernel[i], .ns = t->ns[i], .note = note});
     }
-    return status;
 }
 
-enum pen_status debug_step(struct runner *r, const struct bucket *b, const struct bucket_step *step)
+void debug_step(struct runner *r, const struct bucket *b, const struct bucket_step *step)
 {
     const struct backend_ops *ops = r->program->placement->backends[step->placed->backend].ops;
     uint32_t count = step->placed->part.node_count;
     struct told t = {calloc((size_t)count + 1, sizeof *t.ns), calloc((size_t)count + 1, sizeof *t.kernel), count};
-    enum pen_status status = PEN_OK;
     if (t.ns != NULL && t.kernel != NULL) {
         if (ops->exec_times != NULL) {
             ops->exec_times(step->exec, time_told, &t);
@@ -317,11 +292,10 @@ enum pen_status debug_step(struct runner *r, const struct bucket *b, const struc
         if (ops->exec_kernels != NULL) {
             ops->exec_kernels(step->exec, kernel_told, &t);
         }
-        status = step_rows(r, b, step, &t);
+        step_rows(r, b, step, &t);
     } else {
         r->context->debug->lost += count;
     }
     free(t.ns);
     free(t.kernel);
-    return status;
 }

@@ -15,11 +15,10 @@ struct debug_log *debug_log_new(void); /* NULL without memory */
 void debug_log_free(struct debug_log *log);
 void debug_log_begin(struct debug_log *log); /* a new run: the rows of the last are gone */
 
-/* After a step that a backend has run, all of whose values are in the bucket (placement_new: watch). PEN_ERR_INVALID where the context asks that NaN, infinity ends
- * the run: names the first. */
-enum pen_status debug_step(struct runner *r, const struct bucket *b, const struct bucket_step *step);
+/* After a step that a backend has run, all of whose values are in the bucket (placement_new: watch). */
+void debug_step(struct runner *r, const struct bucket *b, const struct bucket_step *step);
 /* After a node that the executor has run. */
-enum pen_status debug_node(struct runner *r, const struct bucket *b, uint32_t node, uint64_t ns);
+void debug_node(struct runner *r, const struct bucket *b, uint32_t node, uint64_t ns);
 
 const struct pen_debug_row *debug_log_rows(const struct debug_log *log, size_t *ret_count, uint64_t *ret_lost);
 

@@ -8,7 +8,6 @@
 #include "graph/kept.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,21 +220,13 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     return PEN_OK;
 }
 
-/* Debug mode: the node that makes the first NaN or infinity is named. */
 static enum pen_status numerics_check(struct runner *r, const struct node *n, const struct rt_value *v)
 {
-    if (!r->context->check_numerics || debug_of(r->context) != NULL || v->kind != VALUE_TENSOR ||
-        v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
+    struct run_context *c = r->context;
+    if (!numerics_wanted(&c->numerics) || v->kind != VALUE_TENSOR || v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
         return PEN_OK;
     }
-    const float *x = v->data;
-    for (size_t i = 0; i < v->bytes / sizeof *x; i++) {
-        if (!isfinite(x[i])) {
-            return pen_error_set(r->context->error, PEN_ERR_INVALID, "node %s (%s) produced %s at element %zu", n->name,
-                                 n->origin, isnan(x[i]) ? "NaN" : "infinity", i);
-        }
-    }
-    return PEN_OK;
+    return numerics_look(&c->numerics, n, v->data, v->bytes / sizeof(float), c->error);
 }
 
 static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t node, struct rt_value *in,
@@ -268,8 +259,17 @@ static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t no
     for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
         if (wanted[o]) {
             b->values[n->out[o]] = out[o];
-            status = numerics_check(r, n, &out[o]);
         }
+    }
+    return status;
+}
+
+/* Behind the row in the log. */
+static enum pen_status outputs_check(struct runner *r, const struct bucket *b, const struct node *n)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
+        status = n->out[o] != VALUE_NONE ? numerics_check(r, n, &b->values[n->out[o]]) : PEN_OK;
     }
     return status;
 }
@@ -294,9 +294,9 @@ static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t nod
         profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, backend_now_ns() - start);
     }
     if (status == PEN_OK && debug_of(r->context) != NULL) {
-        status = debug_node(r, b, node, backend_now_ns() - start);
+        debug_node(r, b, node, backend_now_ns() - start);
     }
-    return status;
+    return status == PEN_OK ? outputs_check(r, b, n) : status;
 }
 
 /* What a run of a step took: a row per node where the backend tells, the rest in the row of the partition. */
@@ -346,12 +346,12 @@ static enum pen_status exec_finish(struct runner *r, struct bucket *b, struct bu
     enum pen_status status = ops_of(r, step)->exec_wait(step->exec, r->context->error);
     const struct partition *part = &step->placed->part;
     if (status == PEN_OK && debug_of(r->context) != NULL) {
-        return debug_step(r, b, step);
+        debug_step(r, b, step);
     }
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);
     }
-    for (uint32_t i = 0; status == PEN_OK && r->context->check_numerics && i < part->out_count; i++) {
+    for (uint32_t i = 0; status == PEN_OK && numerics_wanted(&r->context->numerics) && i < part->out_count; i++) {
         const struct value *v = &r->program->g->values[part->out[i]];
         status = numerics_check(r, &r->program->g->nodes[v->producer], &b->values[part->out[i]]);
     }

@@ -194,8 +194,8 @@ static enum pen_status variant_make(const struct variants *v, const struct rt_va
         status = source_prepare(made->graph, &options, reterr);
     }
     if (status == PEN_OK) {
-        status = program_new(engine->backends, engine->backend_count, made->graph, engine->options.strict,
-                             engine_watches(engine), NULL, &made->program, reterr);
+        status = program_new(engine->backends, engine->backend_count, made->graph, engine_placement_choice(engine),
+                             NULL, &made->program, reterr);
     }
     if (status != PEN_OK) {
         variant_release(made);

@@ -2,6 +2,7 @@
 # What debug mode costs where it is off: instructions of one run, in this build and in one without the code (-DPEN_NO_DEBUG), as valgrind counts them.
 # Usage: tests/bench/debug_cost.sh BUILD [MODEL]. The other build is made in BUILD-nodebug, of penstock-engine alone. Ends with 1 when they differ by more than 0.1 %.
 set -eu
+case ${1-} in -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;; esac
 cd "$(dirname "$0")/../.."
 build=${1:?usage: tests/bench/debug_cost.sh BUILD [MODEL]}
 model=${2:-deploy/models/digits/1/model.onnx}

@@ -200,6 +200,14 @@ static void debug_close(struct slot *slot, struct debug_run *run)
     slot->work->debug_log = NULL;
 }
 
+void slot_note_log(const struct batch *batch, const struct pen_session *session)
+{
+    const char *note = session ? pen_session_note(session) : "";
+    if (*note)
+        log_event(LOG_WARN, "numerics", "model=%s version=%" PRIu64 " found=%s", batch->served->name,
+                  batch->served->version, note);
+}
+
 /* Runs and answers the batch. False: nothing was answered; run its jobs one by one. */
 static bool batch_try(struct slot *slot, struct batch *batch)
 {
@@ -222,6 +230,8 @@ static bool batch_try(struct slot *slot, struct batch *batch)
                              : batch->tasks[0]->debug  ? debug_run(slot, batch, &debug, &outputs, &count, &error)
                                                        : engine_run(slot, batch, &outputs, &count, &error);
     uint64_t end_us = clock_now_us();
+    if (!batch->tasks[0]->debug) /* its log has it */
+        slot_note_log(batch, slot_seat(slot, batch)->session);
     slot_running_set(slot, slot->work, NULL, end_us);
     slot_seat(slot, batch)->took_us = batch->tasks[0]->debug ? slot_seat(slot, batch)->took_us : end_us - start_us;
     if (measured)

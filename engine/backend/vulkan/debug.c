@@ -113,7 +113,9 @@ static bool kernel_of(const struct exec *e, uint32_t index, char *kernel, size_t
 static void chosen_text(const struct backend *b, enum vk_chosen_by by, char *text, size_t bytes)
 {
     text[0] = '\0';
-    if (by == VK_BY_NAME) {
+    if (by == VK_BY_NAME && b->kernels.only == VK_FAMILY_AUTO) {
+        snprintf(text, bytes, "vk_conv asks for it, simple where it cannot run; ");
+    } else if (by == VK_BY_NAME) {
         snprintf(text, bytes, "family %s was asked for, simple where it cannot run; ", vk_family_name(b->kernels.only));
     } else if (by == VK_BY_TABLE) {
         snprintf(text, bytes, "the tuner found this family the fastest for such a product; ");

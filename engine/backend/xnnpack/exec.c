@@ -329,7 +329,8 @@ void xnn_exec_kernels(const struct exec *exec,
             say(context, s->index, "view", "its output is its input's memory: no work");
             continue;
         }
-        snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop", isa_name());
+        snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop",
+                 isa_name(exec->plan->backend->config.isa_max));
         say(context, s->index, kernel, s->why != NULL ? s->why : "the one kernel of this backend for it");
     }
 }

@@ -124,7 +124,7 @@ Test(debug_log, numerics_that_are_to_fail_end_the_run_behind_the_row)
     for (size_t i = 0; i < 2; i++) {
         open_on(backends[i], true, true);
         cr_assert_eq(run_with(-1, 2), PEN_ERR_INVALID);
-        cr_assert(strstr(w.error.text, "(Log)") && strstr(w.error.text, "NaN at element 2 of l"), "%s", w.error.text);
+        cr_assert(strstr(w.error.text, "(Log)") && strstr(w.error.text, "NaN at element 2"), "%s", w.error.text);
         cr_assert_eq(row_of("Log")->nan, 1u);
         cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
         if (i == 0) {
