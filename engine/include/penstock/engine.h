@@ -159,7 +159,7 @@ bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
-/* Names of the classes that the file itself has, one a line (TFLite's metadata); NULL = it has none. Lives as long as the model. */
+/* Names of the classes that the file itself has, one a line (TFLite's metadata, ONNX's ZipMap); NULL = it has none. Lives as long as the model. */
 const char *pen_model_labels(const struct pen_model *model, size_t *ret_bytes);
 /*
  * How the file says that the pixels of input 0 were normalised: (pixel - mean) / deviation per channel, or one pair for all. Writes up to `room` of each; gives their
