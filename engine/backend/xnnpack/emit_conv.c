@@ -125,6 +125,8 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
     depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
     b->step->run = run_depthwise;
+    b->step->kernel = "own depthwise";
+    b->step->why = "depthwise with one channel in and out for each window";
     return PEN_OK;
 }
 
