@@ -38,6 +38,7 @@ struct worker {
     struct worker_sizes sizes;
     struct catalog catalog;
     struct pen_engine *engine;
+    struct debugger *debugger; /* NULL: jobs in debug mode are refused */
     struct identity identity;
     char host[256], name[300];
     struct stats stats;
@@ -77,9 +78,24 @@ void worker_sizes(const struct options *options, const struct quota *quota, uint
 
 /* ---- models ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool prod(const struct worker *worker)
+/* --mode prod meant --strict-models once, and still does where nobody says otherwise. */
+static bool old_use(const struct options *options)
 {
-    return strcmp(worker->options->mode, "prod") == 0;
+    struct setting_given given;
+    return strcmp(options->mode, "prod") == 0 && !settings_given(options->settings, "strict-models", &given);
+}
+
+static bool strict_models(const struct options *options)
+{
+    return options->strict_models || old_use(options);
+}
+
+static void old_use_warn(const struct options *options)
+{
+    if (old_use(options))
+        log_event(LOG_WARN, "mode_prod", "error=%s",
+                  "--mode prod still ends the worker when a model fails; only --strict-models will: set that or "
+                  "--no-strict-models");
 }
 
 static int models_verdict(const struct worker *worker)
@@ -87,9 +103,9 @@ static int models_verdict(const struct worker *worker)
     const struct catalog *catalog = &worker->catalog;
     if (signals_asked())
         return -1;
-    if (prod(worker) && catalog->failed > 0) {
+    if (strict_models(worker->options) && catalog->failed > 0) {
         log_event(LOG_ERROR, "models_failed", "failed=%zu error=%s", catalog->failed,
-                  "prod mode serves all models or none: mend those above");
+                  "--strict-models serves all models or none: mend those above");
         return WORKER_EXIT_MODELS;
     }
     if (catalog->count == 0 && !worker->options->allow_empty) {
@@ -149,6 +165,15 @@ static void device_files_check(const struct pen_engine *engine)
                   flag_value(engine, "vk_cache_dir"), cache + 10);
 }
 
+/* The engine's flags a second time, for jobs in debug mode. */
+static enum pen_status debugger_make(struct worker *worker, struct pen_error *reterr)
+{
+    struct pen_env *env = NULL;
+    enum pen_status status =
+        options_env(worker->options, worker->sizes.threads, worker->sizes.memory_bytes, &env, reterr);
+    return status == PEN_OK ? debugger_new(env, &worker->debugger, reterr) : status;
+}
+
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -170,7 +195,11 @@ static int models_load(struct worker *worker)
         return WORKER_EXIT_USAGE;
     }
     device_files_check(worker->engine);
-    status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
+    old_use_warn(options);
+    if (options->allow_debug)
+        status = debugger_make(worker, &error);
+    if (status == PEN_OK)
+        status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
         return WORKER_EXIT_FAILED;
@@ -209,6 +238,7 @@ static enum pen_status slots_open(struct worker *worker, struct pen_error *reter
                                    .outbox = worker->outbox,
                                    .states = worker->states,
                                    .stats = &worker->stats,
+                                   .debugger = worker->debugger,
                                    .identity = &worker->identity};
     worker->slots = calloc(worker->sizes.slots, sizeof *worker->slots);
     if (!worker->slots)
@@ -305,6 +335,7 @@ static void parts_close(struct worker *worker)
     if (worker->zmq)
         zmq_ctx_term(worker->zmq); /* waits for the goodbye, at most the linger time */
     free(worker->slots);
+    debugger_free(worker->debugger);
     catalog_fini(&worker->catalog);
     pen_engine_free(worker->engine);
 }

@@ -13,11 +13,21 @@
 #include "send.h"
 #include "transfer.h"
 
+/* A run in debug mode says nothing about the model's others. */
+static bool debugs(const struct dispatch *dispatch)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < dispatch->count; i++)
+        found |= dispatch->slots[i].job && dispatch->slots[i].job->debug;
+    return found;
+}
+
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
     bool first = dispatch->open == dispatch->count;                                /* one time for the whole batch */
     bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, no job left out */
-    if (first && whole && dispatch->offer && group->env.status == PEN_OK && !(group->env.flags & FRAME_FLAG_PARTIAL)) {
+    if (first && whole && !debugs(dispatch) && dispatch->offer && group->env.status == PEN_OK &&
+        !(group->env.flags & FRAME_FLAG_PARTIAL)) {
         latency_learn(&dispatch->offer->latency, dispatch->rows, group->facts.compute_us, broker->now_us);
         record_measured(dispatch, group->facts.compute_us);
     }

@@ -180,6 +180,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->rows = admission->rows;
     job->priority = admission->priority;
     job->explain = admission->explain;
+    job->debug = admission->debug;
     job->outputs = admission->outputs;
     job->any_version = admission->any_version && admission->model->sequence_idle_us == 0;
     job->admitted_us = broker->now_us;
@@ -302,6 +303,20 @@ static enum pen_status in_time(const struct broker *broker, const struct session
     return forecast_check(broker, session, admission, remaining_us, &admission->late_us, reterr);
 }
 
+/* A log shows what is inside a model, and its run takes a worker's slot for long. */
+static enum pen_status may_debug(const struct session *session, const struct envelope *env,
+                                 const Penstock__JobMeta *meta, struct pen_error *reterr)
+{
+    const struct identity *identity = session->identity;
+    if (!meta->debug || !identity || (identity->roles & ROLE_ADMIN))
+        return meta->debug && (env->flags & FRAME_FLAG_DETACHED)
+                   ? pen_error_set(reterr, PEN_ERR_INVALID,
+                                   "a detached job keeps no debug log: submit it without detaching")
+                   : PEN_OK;
+    return pen_error_set(reterr, PEN_ERR_DENIED, "the key of %s lacks the role admin, which debug mode needs",
+                         identity->name);
+}
+
 static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
@@ -321,6 +336,8 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
     if (status == PEN_OK)
         status = read_meta(broker, env, meta, message, ret_meta, reterr);
     ask.meta = *ret_meta;
+    if (status == PEN_OK)
+        status = may_debug(session, env, *ret_meta, reterr);
     if (status == PEN_OK)
         status = submit_room(broker, session, message->bytes, &admission->late_us, reterr);
     uint64_t version = *ret_meta ? (*ret_meta)->version : 0;

@@ -104,7 +104,7 @@ static void look_at(struct broker *broker, struct dispatch *dispatch)
         return;
     for (uint32_t i = 0; i < dispatch->count; i++) {
         struct job *job = dispatch->slots[i].job;
-        if (job && job->dispatch == dispatch && !job->hedge && job->deaths == 0 &&
+        if (job && job->dispatch == dispatch && !job->hedge && !job->debug && job->deaths == 0 &&
             job->lane->model->sequence_idle_us == 0 &&
             broker->stats.jobs_hedged * SHARE <= broker->stats.jobs_dispatched)
             send_hedge(broker, job);

@@ -210,6 +210,21 @@ static enum pen_status pixels_hint(const struct model *model, enum pen_status st
     return status;
 }
 
+/* Each run in debug mode has a log of its own, and an ensemble's steps are runs of their own. */
+static enum pen_status check_debug(const struct admit_request *request, const struct model *model,
+                                   struct pen_error *reterr)
+{
+    if (!request->meta->debug)
+        return PEN_OK;
+    if (!(request->env->flags & FRAME_FLAG_NO_CACHE))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a job in debug mode is neither cached nor joined: set the flag NO_CACHE");
+    if (model->plan)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "model '%.255s' is an ensemble: run the models of its steps in debug mode", model->name);
+    return PEN_OK;
+}
+
 enum pen_status admit(const struct models *models, const struct admit_request *request, struct admission *ret_admission,
                       struct pen_error *reterr)
 {
@@ -226,6 +241,8 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
                              meta->n_inputs, FRAME_MAX_TENSORS);
     enum pen_status status = find_model(models, request, &a->model, reterr);
     if (status == PEN_OK)
+        status = check_debug(request, a->model, reterr);
+    if (status == PEN_OK)
         status = read_demand(request, a, reterr);
     if (status == PEN_OK)
         status = tensors_decode(meta->inputs, meta->n_inputs, request->raws, request->raws_count, "input",
@@ -238,6 +255,7 @@ enum pen_status admit(const struct models *models, const struct admit_request *r
         return status;
     a->priority = effective_priority(a->model, request->env->priority);
     a->explain = meta->explain;
+    a->debug = meta->debug;
     a->outputs = meta->n_outputs > 0;
     a->any_version = meta->version == 0 && !*meta->version_label;
     read_key(models, request, a);

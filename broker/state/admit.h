@@ -39,6 +39,7 @@ struct admission {
     uint8_t priority;
     bool any_version; /* of the model: the job may run on another version when this one goes away */
     bool explain;     /* the reply is to say why */
+    bool debug;       /* runs in debug mode */
     bool outputs;     /* the job names the outputs that it wants */
     bool unformed;    /* refused: no offered form of the model takes the job */
     bool shared; /* the job may be answered from the cache, joined with an identical job, and stored; key is filled */

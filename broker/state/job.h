@@ -66,6 +66,7 @@ struct job {
     bool alone : 1;           /* suspect: must be the only job of its batch */
     bool isolated : 1;        /* in its present run the worker has nothing else */
     bool any_version : 1;     /* another version may run it when this one goes away */
+    bool debug : 1;           /* runs in debug mode: many times slower than the model's others */
     bool explain : 1;         /* the reply is to say why */
     bool outputs : 1;         /* its request names the outputs that it wants */
     bool unsent : 1;          /* done, but not sent because its client had too much unread */

@@ -85,6 +85,8 @@ enum pen_status tags_of_job(const Penstock__JobMeta *meta, char ret_list[TAGS_BY
         status = add(ret_list, &used, meta->tags[i], false, reterr);
     for (size_t i = 0; status == PEN_OK && i < meta->n_needs; i++)
         status = add(ret_list, &used, meta->needs[i], true, reterr);
+    if (status == PEN_OK && meta->debug)
+        status = add(ret_list, &used, "debug_jobs", true, reterr);
     ret_list[used] = '\0';
     return status;
 }

@@ -19,7 +19,7 @@
 
 /* The list of a worker; free it. NULL without memory. */
 char *tags_of_worker(const Penstock__WorkerHello *hello);
-/* The list of a job. INVALID: an item has a line break, or all of them have more than TAGS_BYTES. */
+/* The list of a job; one that debugs demands the flag debug_jobs. INVALID: an item has a line break, or all of them have more than TAGS_BYTES. */
 enum pen_status tags_of_job(const Penstock__JobMeta *meta, char ret_list[TAGS_BYTES], struct pen_error *reterr);
 /* Whether each item of `wanted` stands in `list`. */
 bool tags_have(const char *list, const char *wanted);

@@ -62,7 +62,8 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
     r->options.backend = *s->backend ? s->backend : NULL;
     r->options.sequence_id = (uint64_t)s->sequence;
     r->options.flags = (s->no_cache ? PEN_JOB_NO_CACHE : 0u) | (s->explain ? PEN_JOB_EXPLAIN : 0u) |
-                       (s->trace ? PEN_JOB_TRACE : 0u) | (s->layers ? PEN_JOB_LAYERS : 0u);
+                       (s->trace ? PEN_JOB_TRACE : 0u) | (s->layers ? PEN_JOB_LAYERS : 0u) |
+                       (s->debug ? PEN_JOB_DEBUG : 0u);
     if (s->sequence) /* a sequence of one job; submit has several */
         r->options.flags |= PEN_JOB_SEQUENCE_START | PEN_JOB_SEQUENCE_END;
     r->options.traceparent = s->traceparent && *s->traceparent ? s->traceparent : NULL;

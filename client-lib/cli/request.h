@@ -15,7 +15,7 @@
 struct request_settings {
     const char *backend, *precision, *version_label;
     int64_t version, deadline_us, priority, sequence;
-    bool no_cache, explain, trace, layers, tell_drain;
+    bool no_cache, explain, trace, layers, debug, tell_drain;
     const char *traceparent;
     struct setting_list inputs, outputs, tags, needs, parameters;
 };
@@ -46,7 +46,9 @@ struct request_settings {
     {.name = "traceparent", .type = SETTING_TEXT, .offset = offsetof(opts, member.traceparent), .def = "", .help = "W3C trace context that the jobs belong to"}, \
     {.name = "trace", .type = SETTING_FLAG, .offset = offsetof(opts, member.trace), .def = "false", .help = "let the broker keep traces of the jobs for penstock trace"}, \
     {.name = "layers", .type = SETTING_FLAG, .offset = offsetof(opts, member.layers), .def = "false",                            \
-     .help = "the same, with the times of the model's layers; never from the cache"}
+     .help = "the same, with the times of the model's layers; never from the cache"},                                           \
+    {.name = "debug", .type = SETTING_FLAG, .offset = offsetof(opts, member.debug), .def = "false",                              \
+     .help = "run in debug mode, alone, on a worker with --allow-debug: a line per operator comes with the answer"}
 /* clang-format on */
 
 /* What the options point to. */

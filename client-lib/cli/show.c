@@ -90,6 +90,7 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
             show_explanation(pen_result_explanation(result));
         }
     }
+    fputs(pen_result_debug_log(result), stdout); /* "" unless asked for; of a failed run as well */
 }
 
 static cJSON *output_json(const struct pen_tensor *t)
@@ -150,6 +151,9 @@ cJSON *show_json(const struct show *show, const char *what, const char *job_id, 
     info_json(json, pen_result_info(result));
     if (pen_result_explanation(result)) {
         cJSON_AddItemToObject(json, "explanation", show_explanation_json(pen_result_explanation(result)));
+    }
+    if (*pen_result_debug_log(result)) {
+        cJSON_AddStringToObject(json, "debug_log", pen_result_debug_log(result));
     }
     cJSON_AddItemToObject(json, "labels", show_labels_json(show, result));
     cJSON *outputs = cJSON_AddArrayToObject(json, "outputs");

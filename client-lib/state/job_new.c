@@ -9,6 +9,8 @@
 #include "job_meta.h"
 
 /* The protobuf form, all of it borrowed from the options. */
+#define JOB_UNCACHED (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS | PEN_JOB_DEBUG)
+
 struct request {
     Penstock__JobMeta meta;
     Penstock__TensorDesc descs[FRAME_MAX_TENSORS];
@@ -17,7 +19,8 @@ struct request {
     Penstock__Parameter *parameter_pointers[JOB_PARAMETERS_MAX];
     uint32_t frame_order[FRAME_MAX_TENSORS];
     size_t frames_count;
-    struct digest lock; /* that the detached job's secret opens */
+    const char *needs[JOB_TAGS_MAX + 1]; /* with what debug mode needs */
+    struct digest lock;                  /* that the detached job's secret opens */
 };
 
 static void parameters_fill(struct request *r, const struct pen_job_options *o)
@@ -70,6 +73,19 @@ static enum pen_status lock_fill(struct request *r, const char *secret)
     return PEN_OK;
 }
 
+/* Brokers that do not know debug mode send the job to a worker that does. */
+static void needs_fill(struct request *r, const struct pen_job_options *o)
+{
+    for (size_t i = 0; i < o->needs_count; i++) {
+        r->needs[i] = o->needs[i];
+    }
+    r->meta.n_needs = o->needs_count;
+    if (o->flags & PEN_JOB_DEBUG) {
+        r->needs[r->meta.n_needs++] = "debug_jobs";
+    }
+    r->meta.needs = (char **)(uintptr_t)r->needs;
+}
+
 static enum pen_status request_fill(struct request *r, const char *tenant, const struct pen_job_options *o)
 {
     penstock__job_meta__init(&r->meta);
@@ -84,8 +100,8 @@ static enum pen_status request_fill(struct request *r, const char *tenant, const
     r->meta.outputs = (char **)(uintptr_t)o->outputs;
     r->meta.n_tags = o->tags_count;
     r->meta.tags = (char **)(uintptr_t)o->tags;
-    r->meta.n_needs = o->needs_count;
-    r->meta.needs = (char **)(uintptr_t)o->needs;
+    r->meta.debug = (o->flags & PEN_JOB_DEBUG) != 0;
+    needs_fill(r, o);
     r->meta.version_label = text_or_empty(o->version_label);
     r->meta.detached = text_or_empty(o->detached);
     r->meta.detached_ttl_us = o->detached_ttl_us;
@@ -105,11 +121,11 @@ static void envelope_fill(struct pen_job *job, const char *tenant, const struct 
     job->env.model_hash = frame_name_hash(o->model ? o->model : "");
     job->env.tenant_hash = (uint32_t)frame_name_hash(tenant);
     job->env.sequence_id = o->sequence_id;
-    job->needs = o->needs_count > 0;
+    job->needs = o->needs_count > 0 || (o->flags & PEN_JOB_DEBUG);
     job->labelled = o->version_label && *o->version_label;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;
-    job->env.flags = o->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS) ? FRAME_FLAG_NO_CACHE : 0;
+    job->env.flags = o->flags & JOB_UNCACHED ? FRAME_FLAG_NO_CACHE : 0;
     if (o->sequence_id) {
         job->env.flags =
             (uint16_t)(job->env.flags | (o->flags & PEN_JOB_SEQUENCE_START ? FRAME_FLAG_SEQUENCE_START : 0) |
@@ -221,7 +237,7 @@ static enum pen_status job_fill(struct pen_job *job, const struct request *r, co
     if (payload_fill(job, r, order) != PEN_OK) {
         return no_memory_for(job->payload_bytes, reterr);
     }
-    if (order->options->flags & (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS)) {
+    if (order->options->flags & JOB_UNCACHED) {
         return PEN_OK;
     }
     return digest_new_job(job, &r->meta, order->options->inputs, order->digest_kind, reterr);

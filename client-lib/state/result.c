@@ -295,6 +295,11 @@ const struct pen_explanation *pen_result_explanation(const pen_result *result)
     return result->explanation;
 }
 
+const char *pen_result_debug_log(const pen_result *result)
+{
+    return result->meta ? result->meta->debug_log : "";
+}
+
 void pen_result_free(pen_result *result)
 {
     if (!result || result == &no_memory) {

@@ -115,6 +115,10 @@ struct backend_ops {
     bool (*exec_done)(struct exec *exec, uint64_t timeout_ns);
     /* May be NULL. Where the config says profile: the times of the nodes (by their index in the partition) in the last run that was waited for. */
     void (*exec_times)(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
+    /* May be NULL. What runs the nodes (by their index in the partition) for this bucket, and why that: a few words each. */
+    void (*exec_kernels)(const struct exec *exec,
+                         void (*say)(void *context, uint32_t index, const char *kernel, const char *why),
+                         void *context);
     /* May be NULL: nothing to choose among. pen_engine_tune says what it does. Nothing else runs on the backend meanwhile. */
     enum pen_status (*tune)(struct backend *backend, uint64_t class_us, pen_tune_row_function *say, void *context,
                             bool *ret_stored, struct pen_error *reterr);

@@ -9,6 +9,7 @@
 #include "backend/partition.h"
 #include "backend/kept_types.h"
 #include "graph/evaluator.h"
+#include "graph/explain.h"
 #include "graph/kept.h"
 #include "graph/needs.h"
 #include "words.h"
@@ -26,6 +27,17 @@ struct chooser {
     bool *forwarded;       /* [node_count] left to the CPU because it is small */
     const uint32_t *maker; /* [value_count] 1 + node that makes the value, 0 = an input or a constant */
 };
+
+/* What a person should know of a step's plan; empty = nothing. */
+static void placement_note(const struct placement *p, uint32_t step, char *note, size_t bytes)
+{
+    const struct placed *s = &p->steps[step];
+    const struct backend_ops *ops = s->backend < p->backend_count ? p->backends[s->backend].ops : NULL;
+    note[0] = '\0';
+    if (ops != NULL && ops->plan_note != NULL && s->plan != NULL) {
+        ops->plan_note(s->plan, note, bytes);
+    }
+}
 
 static uint32_t class_executor(const struct chooser *c)
 {
@@ -225,6 +237,9 @@ static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen
         for (uint32_t k = 0; k < s->part.node_count; k++) {
             c->from[s->part.nodes[k]] = s->backend + 1;
         }
+        explain_say(explain_of(c->g), PEN_CHOICE_PLACEMENT, c->g->nodes[s->part.nodes[0]].name, "moved on",
+                    "%s could not plan the %" PRIu32 " nodes from here on: %s", b->ops->name, s->part.node_count,
+                    why.text);
         *ret_again = true;
         return PEN_OK;
     }
@@ -295,6 +310,79 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
     }
 }
 
+static void step_precision_explain(const struct placement *p, uint32_t step, struct pen_explain *log)
+{
+    char note[400];
+    placement_note(p, step, note, sizeof note);
+    if (note[0] != '\0') {
+        explain_say(log, PEN_CHOICE_PRECISION, p->backends[p->steps[step].backend].ops->name, "mixed", "%s", note);
+    }
+}
+
+/* "vulkan: no kernel; xnnpack: only f32; " of the backends that were asked before `end`. */
+static void refusals_text(const struct chooser *c, uint32_t node, uint32_t end, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t b = 0; b < end && b < c->p->backend_count && used < bytes; b++) {
+        const struct open_backend *asked = &c->p->backends[b];
+        const char *reason = NULL;
+        bool takes = asked->ops->supports(asked->self, c->g, &c->g->nodes[node], &reason);
+        int more = snprintf(text + used, bytes - used, "%s%s: %s", used > 0 ? "; " : "", asked->ops->name,
+                            takes            ? "its plan with it failed"
+                            : reason != NULL ? reason
+                                             : "not supported");
+        used += more > 0 ? (size_t)more : 0;
+    }
+}
+
+static void node_explain(const struct chooser *c, uint32_t node)
+{
+    struct pen_explain *log = explain_of(c->g);
+    const struct node *n = &c->g->nodes[node];
+    uint32_t class = c->classes[node];
+    char subject[320], no[800];
+    snprintf(subject, sizeof subject, "%.200s (%s)", n->name, op_def(n->op)->name);
+    if (class == PARTITION_SKIP) {
+        explain_say(log, PEN_CHOICE_PLACEMENT, subject, "folded", "it is known once shapes are: nobody runs it");
+        return;
+    }
+    if (class == class_executor(c) && needs_executor(c, n)) {
+        explain_say(log, PEN_CHOICE_PLACEMENT, subject, "executor",
+                    (op_def(n->op)->traits & OP_CONTROL) != 0
+                        ? "it has subgraphs, which no backend runs"
+                        : "its shapes depend on data, or it has texts or sequences: no backend plans those");
+        return;
+    }
+    if (c->forwarded != NULL && c->forwarded[node]) {
+        explain_say(log, PEN_CHOICE_PLACEMENT, subject,
+                    class < c->p->backend_count ? c->p->backends[class].ops->name : "executor",
+                    "it is small and stands at the start: cpu_forward keeps it off the device");
+        return;
+    }
+    refusals_text(c, node, class, no, sizeof no);
+    explain_say(log, PEN_CHOICE_PLACEMENT, subject,
+                class < c->p->backend_count ? c->p->backends[class].ops->name : "executor", "%s%s",
+                no[0] != '\0' ? no : "the first backend takes it",
+                class >= c->p->backend_count ? "; the reference's kernel runs it by itself" : "");
+}
+
+/* Each node's backend and why not another, and what the plans keep in another precision. */
+static void placement_explain(const struct chooser *c)
+{
+    if (explain_of(c->g) == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->g->node_count; i++) {
+        if (!c->g->nodes[i].dead) {
+            node_explain(c, i);
+        }
+    }
+    for (uint32_t i = 0; i < c->p->step_count; i++) {
+        step_precision_explain(c->p, i, explain_of(c->g));
+    }
+}
+
 /* 1 + the node that makes each value; nodes are in topological order. NULL without memory. */
 static uint32_t *makers_of(const struct graph *g)
 {
@@ -336,6 +424,7 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
     status = place(&c, reterr);
     if (status == PEN_OK) {
         count_nodes(&c);
+        placement_explain(&c);
         *ret_placement = p;
         p = NULL;
     }
@@ -400,12 +489,8 @@ void placement_text(const struct placement *p, char *text, size_t bytes)
                  words_plural(p->crossings, "crossing", "crossings"));
     }
     for (uint32_t i = 0; i < p->step_count; i++) {
-        const struct placed *step = &p->steps[i];
-        const struct backend_ops *ops = step->backend < p->backend_count ? p->backends[step->backend].ops : NULL;
-        char note[400] = "";
-        if (ops != NULL && ops->plan_note != NULL && step->plan != NULL) {
-            ops->plan_note(step->plan, note, sizeof note);
-        }
+        char note[400];
+        placement_note(p, i, note, sizeof note);
         used = strlen(text);
         if (note[0] != '\0' && used < bytes) {
             snprintf(text + used, bytes - used, "; %s", note);

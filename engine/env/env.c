@@ -197,6 +197,7 @@ enum pen_status env_from_options(const struct pen_engine_options *options, struc
         pen_env_free(env);
         return status;
     }
+    env->options.explain = options->explain;
     *ret_env = env;
     return PEN_OK;
 }
@@ -214,6 +215,7 @@ enum pen_status env_copy(const struct pen_env *env, struct pen_env **ret_env, st
         return status;
     }
     copy->frozen = env->frozen;
+    copy->options.explain = env->options.explain;
     *ret_env = copy;
     return PEN_OK;
 }
@@ -221,6 +223,11 @@ enum pen_status env_copy(const struct pen_env *env, struct pen_env **ret_env, st
 const struct pen_engine_options *pen_env_options(const struct pen_env *env)
 {
     return &env->options;
+}
+
+void pen_env_explain(struct pen_env *env, struct pen_explain *log)
+{
+    env->options.explain = log;
 }
 
 void env_freeze(struct pen_env *env)

@@ -108,6 +108,8 @@ struct graph_notes {
     uint32_t channels; /* that have such; 1 = the same for all, 0 = not told */
 };
 
+struct pen_explain;
+
 struct graph {
     struct graph_limits limits;
     struct value *values;
@@ -125,6 +127,7 @@ struct graph {
     const char
         *narrow; /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
     const struct graph_notes *notes; /* NULL = the file says nothing */
+    struct pen_explain *explain;     /* of a root: its choices are told there (explain.h); NULL = nobody asks */
     bool stochastic;                 /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */
 };
 

@@ -8,16 +8,38 @@
 
 #include "graph/graph.h"
 
+/* Passes that can be left out by name (pen_engine_options.no_passes), and that explain whether they fired (pass_explain.c). */
+enum pass_id {
+    PASS_PROMOTE,
+    PASS_QUANTISE,
+    PASS_BRANCH,
+    PASS_DEAD,
+    PASS_FOLD,
+    PASS_COMMON,
+    PASS_FORMULA,
+    PASS_PAD,
+    PASS_BATCH_NORM,
+    PASS_AFFINE,
+    PASS_GEMM,
+    PASS_ACTIVATION,
+    PASS_LAYOUT,
+    PASS_COUNT
+};
+const char *pass_name(enum pass_id pass); /* "batch_norm" */
+/* Its inverse; PASS_COUNT: no pass has this name. */
+enum pass_id pass_find(const char *name);
+
 struct pass_options {
-    bool fold; /* constants and static shapes */
-    bool fuse; /* batch-norm folding, bias and activation fusion, pad fusion, gelu / layer-norm patterns */
+    uint32_t off; /* bit 1u << enum pass_id: left out */
+    bool fold;    /* constants and static shapes */
+    bool fuse;    /* batch-norm folding, bias and activation fusion, pad fusion, gelu / layer-norm patterns */
     bool
         nhwc; /* one NHWC layout, transposes pushed to the edges and cancelled (fast backends); reference runs either layout */
 };
 
 struct pass_report {
     uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed,
-        common, dead, branches, quantised;
+        common, dead, branches, quantised, formulas, affines, gemms;
 };
 
 enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
@@ -25,7 +47,8 @@ enum pen_status pass_run(struct graph *g, const struct pass_options *options, st
 
 enum pen_status pass_dead(struct graph *g, uint32_t *ret_count); /* unused nodes, Identity, Dropout in inference ... */
 enum pen_status pass_fold(struct graph *g, uint32_t *ret_count, struct pen_error *reterr);
-enum pen_status pass_fuse(struct graph *g, struct pass_report *report, struct pen_error *reterr);
+/* off: as in pass_options. */
+enum pen_status pass_fuse(struct graph *g, uint32_t off, struct pass_report *report, struct pen_error *reterr);
 enum pen_status pass_layout(struct graph *g, struct pass_report *report, struct pen_error *reterr);
 enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count,
                          struct pen_error *reterr); /* operators between floats made of bytes and bytes again */

@@ -10,44 +10,53 @@ static bool fuse_formula(struct rewrite *r, uint32_t node)
            (KEPT(graph_LayerNormalization) && fuse_layer_norm(r, node));
 }
 
-/* Patterns before activations: a Sigmoid that gates its own input must not vanish into the operator before it. */
-static void fuse_node(struct rewrite *r, uint32_t node, struct pass_report *report)
+static bool wanted(uint32_t off, enum pass_id pass)
 {
-    if (fuse_formula(r, node))
+    return (off & 1u << pass) == 0;
+}
+
+/* Patterns before activations: a Sigmoid that gates its own input must not vanish into the operator before it. */
+static void fuse_node(struct rewrite *r, uint32_t node, uint32_t off, struct pass_report *report)
+{
+    if (wanted(off, PASS_FORMULA) && fuse_formula(r, node)) {
+        report->formulas++;
         return;
-    if (KEPT(graph_Pad) && fuse_pad(r, node))
+    }
+    if (KEPT(graph_Pad) && wanted(off, PASS_PAD) && fuse_pad(r, node))
         report->pads++;
-    if (KEPT(graph_BatchNormalization) && fuse_batch_norm(r, node)) {
+    if (KEPT(graph_BatchNormalization) && wanted(off, PASS_BATCH_NORM) && fuse_batch_norm(r, node)) {
         report->batch_norms++;
         return;
     }
-    if ((KEPT(graph_Mul) || KEPT(graph_Add)) && fuse_channel_mul_add(r, node))
+    if ((KEPT(graph_Mul) || KEPT(graph_Add)) && wanted(off, PASS_AFFINE) && fuse_channel_mul_add(r, node)) {
+        report->affines++;
         return;
-    if (KEPT(graph_Gemm))
-        (void)fuse_gemm(r, node);
+    }
+    if (KEPT(graph_Gemm) && wanted(off, PASS_GEMM))
+        report->gemms += fuse_gemm(r, node);
 }
 
-static void fuse_all(struct rewrite *r, struct pass_report *report)
+static void fuse_all(struct rewrite *r, uint32_t off, struct pass_report *report)
 {
     uint32_t count = r->g->node_count;
     for (uint32_t i = 0; i < count && r->status == PEN_OK; i++) {
         if (!r->g->nodes[i].dead && r->g->nodes[i].in_count > 0 && r->g->nodes[i].out_count > 0)
-            fuse_node(r, i, report);
+            fuse_node(r, i, off, report);
     }
-    for (uint32_t i = 0; i < r->g->node_count && r->status == PEN_OK; i++) {
+    for (uint32_t i = 0; wanted(off, PASS_ACTIVATION) && i < r->g->node_count && r->status == PEN_OK; i++) {
         if (!r->g->nodes[i].dead && r->g->nodes[i].in_count > 0 && r->g->nodes[i].out_count > 0)
             report->activations += fuse_activation(r, i);
     }
 }
 
-enum pen_status pass_fuse(struct graph *g, struct pass_report *report, struct pen_error *reterr)
+enum pen_status pass_fuse(struct graph *g, uint32_t off, struct pass_report *report, struct pen_error *reterr)
 {
     struct rewrite r;
     struct pass_report ignored = {0};
     enum pen_status status = rewrite_init(&r, g, false, reterr);
     if (status != PEN_OK)
         return status;
-    fuse_all(&r, report ? report : &ignored);
+    fuse_all(&r, off, report ? report : &ignored);
     status = r.status;
     rewrite_fini(&r);
     if (status == PEN_OK)

@@ -31,46 +31,51 @@ static bool fits(double got, double want, const struct bounds *bounds, double la
            fabs(got - want) <= bounds->step + bounds->absolute + bounds->relative * fabs(want) + 1e-5 * largest;
 }
 
-/* Elements of two tensors that do not fit; where the first of them is. */
-static int64_t tensor_compare(const struct rt_value *got, const struct rt_value *want, enum pen_precision precision,
-                              int64_t *ret_first)
+static double distance(double got, double want)
+{
+    if (got == want || (isnan(got) && isnan(want))) {
+        return 0.0;
+    }
+    double d = fabs(got - want);
+    return isfinite(d) ? d : INFINITY;
+}
+
+/* Adds what differs between two tensors. */
+static void tensor_compare(const struct rt_value *got, const struct rt_value *want, enum pen_precision precision,
+                           uint32_t output, struct deviation *d)
 {
     struct bounds bounds = bounds_of(precision, want->dtype);
-    int64_t count = shape_elements(&want->shape), wrong = 0;
+    int64_t count = shape_elements(&want->shape);
     double largest = 0.0;
     for (int64_t i = 0; i < count && bounds.absolute > 0.0; i++) {
         double x = fabs(load_one_f64(want->data, want->dtype, i));
         largest = isfinite(x) && x > largest ? x : largest;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (!fits(load_one_f64(got->data, got->dtype, i), load_one_f64(want->data, want->dtype, i), &bounds, largest) &&
-            wrong++ == 0) {
-            *ret_first = i;
+        double x = load_one_f64(got->data, got->dtype, i), y = load_one_f64(want->data, want->dtype, i);
+        d->largest = fmax(d->largest, distance(x, y));
+        if (fits(x, y, &bounds, largest) || (d->wrong > 0 && d->output != output)) {
+            continue;
+        }
+        if (d->wrong++ == 0) {
+            *d = (struct deviation){output, i, 1, x, y, d->largest};
         }
     }
-    return wrong;
 }
 
-static enum pen_status output_check(struct run_context *context, const struct node *n, const char *backend,
-                                    const struct rt_value *got, const struct rt_value *want)
+static void output_compare(const struct run_context *context, const struct rt_value *got, const struct rt_value *want,
+                           uint32_t output, struct deviation *d)
 {
-    int64_t first = 0;
     bool comparable = got->kind == VALUE_TENSOR && got->data != NULL && want->data != NULL &&
                       got->dtype == want->dtype && shape_equal(&got->shape, &want->shape) &&
                       got->dtype != PEN_DTYPE_STRING && (element_class(got->dtype) & ELEMENT_COMPLEX) == 0;
-    int64_t wrong = comparable ? tensor_compare(got, want, context->precision, &first) : 0;
-    if (wrong == 0) {
-        return PEN_OK;
+    if (comparable) {
+        tensor_compare(got, want, context->precision, output, d);
     }
-    return pen_error_set(context->error, PEN_ERR_INTERNAL,
-                         "node %s (%s) is the first on %s that deviates from reference: element %" PRId64
-                         " is %.9g, expected %.9g; %" PRId64 " of %" PRId64 " are off",
-                         n->name, n->origin, backend, first, load_one_f64(got->data, got->dtype, first),
-                         load_one_f64(want->data, want->dtype, first), wrong, shape_elements(&want->shape));
 }
 
-static enum pen_status node_check(struct run_context *context, const struct program *program, const struct bucket *b,
-                                  const struct node *n, const char *backend, struct rt_arena *arena)
+static enum pen_status node_compare(struct run_context *context, const struct program *program, const struct bucket *b,
+                                    const struct node *n, struct rt_arena *arena, struct deviation *d)
 {
     size_t ports = (size_t)n->in_count + n->out_count + 1;
     struct rt_value *in = rt_arena_alloc(arena, ports * sizeof *in), *out = in + n->in_count;
@@ -96,10 +101,36 @@ static enum pen_status node_check(struct run_context *context, const struct prog
     enum pen_status status = kernel_run_node(&k);
     for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
         if (wanted[o]) {
-            status = output_check(context, n, backend, &b->values[n->out[o]], &out[o]);
+            output_compare(context, &b->values[n->out[o]], &out[o], o, d);
         }
     }
     return status;
+}
+
+enum pen_status deviation_of(struct run_context *context, const struct program *program, const struct bucket *b,
+                             const struct node *n, struct deviation *ret_deviation)
+{
+    struct rt_arena arena;
+    *ret_deviation = (struct deviation){0};
+    rt_arena_init(&arena, context->arena_limit);
+    enum pen_status status = node_compare(context, program, b, n, &arena, ret_deviation);
+    rt_arena_fini(&arena);
+    return status;
+}
+
+static enum pen_status node_check(struct run_context *context, const struct program *program, const struct bucket *b,
+                                  const struct node *n, const char *backend)
+{
+    struct deviation d;
+    enum pen_status status = deviation_of(context, program, b, n, &d);
+    if (status != PEN_OK || d.wrong == 0) {
+        return status;
+    }
+    return pen_error_set(context->error, PEN_ERR_INTERNAL,
+                         "node %s (%s) is the first on %s that deviates from reference: element %" PRId64
+                         " is %.9g, expected %.9g; %" PRId64 " of %" PRId64 " are off",
+                         n->name, n->origin, backend, d.first, d.got, d.want, d.wrong,
+                         shape_elements(&b->values[n->out[d.output]].shape));
 }
 
 enum pen_status deviation_check(struct run_context *context, const struct program *program, const struct bucket *b,
@@ -113,10 +144,7 @@ enum pen_status deviation_check(struct run_context *context, const struct progra
         if ((op_def(n->op)->traits & OP_RANDOM) != 0 || shape_env_folded(b->env, n)) {
             continue;
         }
-        struct rt_arena arena;
-        rt_arena_init(&arena, context->arena_limit);
-        status = node_check(context, program, b, n, backend, &arena);
-        rt_arena_fini(&arena);
+        status = node_check(context, program, b, n, backend);
         context->compared++;
     }
     return status;

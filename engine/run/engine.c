@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "backend/reference/evaluate.h"
+#include "graph/explain.h"
+#include "graph/pass.h"
 
 struct engine_counters engine_counters;
 
@@ -27,28 +29,47 @@ static void fact_say(void *context, const char *name, const char *value)
     env_fact(context, name, value);
 }
 
+/* The last one opened. */
+static void backend_explain(const struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision)
+{
+    bool first = e->backend_count == 1;
+    const char *asked = e->options.backend;
+    bool named = asked != NULL && strcmp(asked, "auto") != 0;
+    explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, first ? "chosen" : "behind it", "%s, in %s",
+                !first  ? "it takes what those before it cannot"
+                : named ? "it was asked for by name"
+                        : "of those that opened it has the highest priority",
+                pen_engine_precision_name(precision));
+}
+
 /* Opens one backend behind those already open. */
 static enum pen_status backend_add(struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision,
                                    struct pen_error *reterr)
 {
     struct backend_caps caps = {0};
+    const bool debug = e->options.mode == PEN_MODE_DEBUG;
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
-                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL,
+                                    /* in debug mode the log looks at every node's values first */
+                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL && !debug,
                                     .pin = e->options.pin == PEN_PIN_CORES,
                                     .isa_max = e->options.cpu_isa_max,
-                                    .profile = e->options.profile_nodes,
+                                    .profile = e->options.profile_nodes || debug,
                                     .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
     enum pen_status status = backend_probe(ops, &config, &caps);
     if (status != PEN_OK || !caps.available) {
         fact_add(e, name, "unavailable: %s", caps.reason);
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "this host has none: %s",
+                    caps.reason[0] != '\0' ? caps.reason : "probe failed");
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot be used on this host: %s", ops->name,
                              caps.reason[0] != '\0' ? caps.reason : "probe failed");
     }
     if ((caps.precisions & (1u << precision)) == 0) {
         fact_add(e, name, "no %s", pen_engine_precision_name(precision));
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "it does not offer precision %s",
+                    pen_engine_precision_name(precision));
         return precision_refuse(&e->options, ops, pen_engine_precision_name(precision), reterr);
     }
     struct pen_error why = {0};
@@ -56,6 +77,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     status = ops->open(&config, &self, &why);
     if (status != PEN_OK) {
         fact_add(e, name, "failed: %s", why.text);
+        explain_say(e->options.explain, PEN_CHOICE_BACKEND, ops->name, "not used", "it did not open: %s", why.text);
         return pen_error_set(reterr, status, "%s", why.text);
     }
     if (e->backend_count == 0) {
@@ -63,6 +85,7 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     }
     e->backends[e->backend_count++] = (struct open_backend){.ops = ops, .self = self};
     fact_add(e, name, "available");
+    backend_explain(e, ops, precision);
     snprintf(name, sizeof name, "selftest.%s.%s", ops->name, pen_engine_precision_name(precision));
     fact_add(e, name, "ok");
     if (ops->describe != NULL) {
@@ -136,6 +159,64 @@ static enum pen_status fallbacks_add(struct pen_engine *e, struct pen_error *ret
     return PEN_OK;
 }
 
+static enum pen_status pass_unknown(const char *name, size_t bytes, struct pen_error *reterr)
+{
+    char names[200] = "";
+    for (unsigned p = 0; p < PASS_COUNT; p++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", p > 0 ? ", " : "", pass_name((enum pass_id)p));
+    }
+    return pen_error_set(reterr, PEN_ERR_INVALID, "skip_passes: no graph pass is called '%.*s'; there is: %s",
+                         (int)(bytes < 32 ? bytes : 32), name, names);
+}
+
+/* The passes that the options leave out. */
+static enum pen_status passes_read(struct pen_engine *e, struct pen_error *reterr)
+{
+    const char *at = e->options.skip_passes != NULL ? e->options.skip_passes : "";
+    while (*at != '\0') {
+        char name[32];
+        size_t bytes = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(bytes < sizeof name ? bytes : sizeof name - 1), at);
+        enum pass_id pass = pass_find(name);
+        if (pass == PASS_COUNT) {
+            return pass_unknown(at, bytes, reterr);
+        }
+        e->passes_off |= 1u << pass;
+        at += bytes + (at[bytes] == ',');
+    }
+    return PEN_OK;
+}
+
+/* Who set a flag: "--threads (flag)"; NULL = nobody. */
+static const char *asked_by(const struct pen_engine *e, const char *name, char *text, size_t bytes)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_env_flags(e->env, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(flags[i].name, name) == 0 && flags[i].origin > PEN_ORIGIN_DETECTED) {
+            snprintf(text, bytes, "it was asked for%s%s (%s)", flags[i].where[0] != '\0' ? " by " : "", flags[i].where,
+                     pen_origin_name(flags[i].origin));
+            return text;
+        }
+    }
+    return NULL;
+}
+
+/* What is chosen where nobody asked. */
+static void defaults_explain(const struct pen_engine *e)
+{
+    struct pen_explain *log = e->options.explain;
+    char threads[16], by[200];
+    snprintf(threads, sizeof threads, "%u", e->options.threads);
+    const char *asked = asked_by(e, "threads", by, sizeof by);
+    explain_say(log, PEN_CHOICE_THREADS, "each session", threads, "%s",
+                asked != NULL ? asked : "nothing was asked: several sessions of one thread share a host better");
+    asked = asked_by(e, "precision", by, sizeof by);
+    explain_say(log, PEN_CHOICE_PRECISION, "the engine", pen_engine_precision_name(e->options.precision), "%s",
+                asked != NULL ? asked : "nothing was asked: f32 is what models are made for");
+}
+
 static void limits_set(struct pen_engine *e)
 {
     const struct pen_engine_options *o = &e->options;
@@ -175,11 +256,15 @@ static enum pen_status backends_open(struct pen_engine *e, struct pen_error *ret
     env_facts_clear(e->env);
     options_settle(e);
     fact_add(e, "engine_version", "%s", pen_engine_version());
-    status = choose(e, reterr);
+    status = passes_read(e, reterr);
+    if (status == PEN_OK) {
+        status = choose(e, reterr);
+    }
     if (status == PEN_OK && !e->options.strict) {
         status = fallbacks_add(e, reterr);
     }
     if (status == PEN_OK) {
+        defaults_explain(e);
         choice_tell(e);
     }
     return status;
@@ -236,6 +321,7 @@ static void engine_take(struct pen_engine *e, struct pen_engine *from)
     e->env = from->env;
     e->options = from->options;
     e->limits = from->limits;
+    e->passes_off = from->passes_off;
     e->caps = from->caps;
     memcpy(e->backends, from->backends, sizeof e->backends);
     e->backend_count = from->backend_count;
@@ -358,7 +444,7 @@ void pen_memory(struct pen_memory *ret_memory)
 /* Values are checked behind the backends: then each has to leave its partition. NaN that ends a run is found by the backends themselves. */
 static bool values_looked_at(const struct pen_engine_options *o)
 {
-    return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF;
+    return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF || o->mode == PEN_MODE_DEBUG;
 }
 
 struct placement_choice engine_placement_choice(const struct pen_engine *e)
@@ -373,6 +459,9 @@ struct source_options engine_source_options(const struct pen_engine *e)
     const struct backend_ops *ops = e->backends[0].ops;
     return (struct source_options){
         .limits = e->limits,
+        .passes_off = e->passes_off,
+        .explain = e->options.explain,
+        .trust = e->options.mode == PEN_MODE_PROD,
         .optimise = e->options.optimise,
         .promote = e->options.precision == PEN_PRECISION_F32 || e->options.precision == PEN_PRECISION_F16_STORAGE,
         .nhwc = !backend_is_reference(ops) && !(ops->remote && e->options.vulkan.layout == PEN_VK_LAYOUT_GRAPH)};

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "env/env.h"
 #include "run/constants.h"
+#include "run/debug_log.h"
 #include "run/program.h"
 #include "run/runner.h"
 #include "run/source.h"
@@ -19,6 +20,7 @@ struct pen_engine {
     struct pen_env *env;
     struct pen_engine_options options; /* what env says, its texts are there */
     struct graph_limits limits;
+    uint32_t passes_off; /* bit 1u << enum pass_id */
     struct open_backend backends[BACKENDS_MAX];
     uint32_t backend_count;
     struct backend_caps caps; /* of the chosen one */

@@ -1,3 +1,4 @@
+#include "graph/explain.h"
 #include "graph/kept.h"
 #include "run/internal.h"
 #include "run/precision.h"
@@ -82,6 +83,15 @@ static void placement_describe(struct pen_model *m)
     }
 }
 
+static void precision_explain(const struct pen_model *m)
+{
+    bool integers = m->precision != m->engine->options.precision;
+    explain_say(m->engine->options.explain, PEN_CHOICE_PRECISION, "the model", pen_engine_precision_name(m->precision),
+                "%s",
+                integers ? "its products are all of integers, whatever floats are computed in"
+                         : "it has products of floats, or none: the engine's precision is the model's");
+}
+
 static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
@@ -102,6 +112,7 @@ static enum pen_status load(struct pen_model *m, const char *path, const char *b
                              variants_later(m->variants), &m->program, reterr);
         pthread_mutex_unlock(&m->engine->load_lock);
     }
+    options.explain = NULL; /* what is made again was explained */
     return status == PEN_OK ? constants_new(&m->source, &options, m->graph, m->program, &m->constants, reterr) : status;
 }
 
@@ -133,6 +144,7 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         return status;
     }
     m->precision = precision_of(m->graph, engine->options.precision);
+    precision_explain(m);
     if (m->precision == PEN_PRECISION_INT8 && !KEPT(precision_int8)) {
         pen_model_free(m);
         return pen_error_set(

@@ -1,6 +1,8 @@
 #include "run/runner.h"
 
 #include "assertion.h"
+#include "run/bucket_explain.h"
+#include "run/debug_log.h"
 #include "run/deviation.h"
 #include "run/internal.h"
 #include "graph/kept.h"
@@ -192,6 +194,7 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     for (uint32_t i = 0; i < r->bucket_count; i++) {
         if (bucket_fits(r->buckets[i], in_shapes)) {
             r->buckets[i]->used = c->tick;
+            bucket_explain(r->buckets[i], false, r->bucket_count - 1);
             *ret_bucket = r->buckets[i];
             return PEN_OK;
         }
@@ -212,6 +215,7 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     atomic_fetch_add(&engine_counters.buckets, 1);
     bucket_book(r, b);
     c->prepared_count++;
+    bucket_explain(b, true, r->bucket_count - 1);
     *ret_bucket = b;
     return PEN_OK;
 }
@@ -255,8 +259,17 @@ static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t no
     for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
         if (wanted[o]) {
             b->values[n->out[o]] = out[o];
-            status = numerics_check(r, n, &out[o]);
         }
+    }
+    return status;
+}
+
+/* Behind the row in the log. */
+static enum pen_status outputs_check(struct runner *r, const struct bucket *b, const struct node *n)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t o = 0; status == PEN_OK && o < n->out_count; o++) {
+        status = n->out[o] != VALUE_NONE ? numerics_check(r, n, &b->values[n->out[o]]) : PEN_OK;
     }
     return status;
 }
@@ -274,12 +287,16 @@ static enum pen_status node_run(struct runner *r, struct bucket *b, uint32_t nod
         return pen_error_set(r->context->error, PEN_ERR_NO_MEMORY, "node %s: the session's memory budget is spent",
                              n->name);
     }
-    uint64_t start = r->context->profile != NULL ? backend_now_ns() : 0;
+    bool timed = r->context->profile != NULL || debug_of(r->context) != NULL;
+    uint64_t start = timed ? backend_now_ns() : 0;
     enum pen_status status = node_call(r, b, node, values, values + n->in_count + 1, wanted);
     if (r->context->profile != NULL) {
         profile_add(r->context->profile, n, n->name, op_def(n->op)->name, "executor", 0, backend_now_ns() - start);
     }
-    return status;
+    if (status == PEN_OK && debug_of(r->context) != NULL) {
+        debug_node(r, b, node, backend_now_ns() - start);
+    }
+    return status == PEN_OK ? outputs_check(r, b, n) : status;
 }
 
 /* What a run of a step took: a row per node where the backend tells, the rest in the row of the partition. */
@@ -328,6 +345,9 @@ static enum pen_status exec_finish(struct runner *r, struct bucket *b, struct bu
 {
     enum pen_status status = ops_of(r, step)->exec_wait(step->exec, r->context->error);
     const struct partition *part = &step->placed->part;
+    if (status == PEN_OK && debug_of(r->context) != NULL) {
+        debug_step(r, b, step);
+    }
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);
     }

@@ -11,6 +11,8 @@
 #include "run/profile.h"
 #include "run/rt_arena.h"
 
+struct debug_log;
+
 #define RUNNER_BUCKETS       16 /* shape buckets a session keeps */
 #define RUNNER_CHILD_BUCKETS 4  /* of a subgraph */
 
@@ -30,12 +32,24 @@ struct run_context {
     struct numerics numerics;
     bool compare; /* with reference, node by node: programs are watched */
     enum pen_precision precision;
-    uint64_t compared; /* nodes */
+    uint64_t compared;       /* nodes */
+    struct debug_log *debug; /* NULL = off */
     const struct cancel *cancel;
     struct pen_error *error;
     struct profile *profile; /* NULL = off */
     uint64_t prepared_count; /* made so far, those dropped since included */
 };
+
+/* The log that the run is written to; NULL: none is. */
+static inline struct debug_log *debug_of(const struct run_context *c)
+{
+#ifdef PEN_NO_DEBUG
+    (void)c;
+    return NULL;
+#else
+    return c->debug;
+#endif
+}
 
 struct runner {
     const struct program *program;

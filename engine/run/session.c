@@ -25,6 +25,7 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->context.numerics = (struct numerics){.numbers = model->engine->options.check_numerics,
                                             .f16_range = model->engine->options.f16_range_check};
     s->context.compare = model->engine->options.compare_reference;
+    s->context.debug = model->engine->options.mode == PEN_MODE_DEBUG ? debug_log_new() : NULL;
     s->context.precision = model->engine->options.precision;
     s->context.ledger = (struct ledger){.model = &model->ledger,
                                         .alone = model->engine->limits.arena_bytes,
@@ -39,6 +40,7 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     s->values = calloc(model->input_count + 1, sizeof *s->values);
     atomic_fetch_add(&engine_counters.sessions, 1);
     if (s->outputs == NULL || s->shapes == NULL || s->order == NULL || s->values == NULL ||
+        (model->engine->options.mode == PEN_MODE_DEBUG && s->context.debug == NULL) ||
         runner_new(model->program, &s->context, &s->runner) != PEN_OK) {
         pen_session_free(s);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a session");
@@ -59,6 +61,7 @@ void pen_session_free(struct pen_session *session)
     rt_arena_fini(&session->context.arena);
     atomic_fetch_sub(&session->model->ledger.sessions, 1);
     profile_free(session->profile);
+    debug_log_free(session->context.debug);
     free(session->outputs);
     free(session->shapes);
     free(session->order);
@@ -250,6 +253,9 @@ void session_context_set(struct pen_session *s, const struct pen_stop *stop, str
 {
     s->context.cancel = stop != NULL ? &stop->cancel : NULL;
     s->context.turns = 0;
+    if (debug_of(&s->context) != NULL) {
+        debug_log_begin(s->context.debug);
+    }
     s->context.numerics.note[0] = '\0';
     s->context.error = reterr;
     s->context.profile = s->profile;

@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "graph/explain.h"
 #include "graph/infer.h"
 #include "graph/pass.h"
+#include "graph/pass_explain.h"
 #include "graph/pass_promote.h"
 #include "penstock/model_folder.h"
 
@@ -143,10 +145,14 @@ static enum pen_status passes(struct graph *g, const struct source_options *opti
     enum pen_status status = graph_verify(g, reterr);
     uint32_t promoted = 0;
     if (status != PEN_OK || !options->optimise) {
+        explain_say(status == PEN_OK ? explain_of(g) : NULL, PEN_CHOICE_PASS, "all", "left out", "passes are off");
         return status;
     }
-    if (options->promote) {
+    if (options->promote && (options->passes_off & 1u << PASS_PROMOTE) == 0) {
         status = pass_promote(g, &promoted);
+    }
+    if (status == PEN_OK) {
+        pass_explain_promote(g, options->promote, options->passes_off, promoted);
     }
     if (status == PEN_OK && promoted > 0) {
         status = graph_verify(g, reterr);
@@ -154,7 +160,7 @@ static enum pen_status passes(struct graph *g, const struct source_options *opti
     if (status != PEN_OK) {
         return status;
     }
-    struct pass_options which = {.fold = true, .fuse = true, .nhwc = options->nhwc};
+    struct pass_options which = {.off = options->passes_off, .fold = true, .fuse = true, .nhwc = options->nhwc};
     struct pass_report report = {0};
     status = pass_run(g, &which, &report, reterr);
     if (status != PEN_OK && reterr != NULL &&
@@ -163,7 +169,7 @@ static enum pen_status passes(struct graph *g, const struct source_options *opti
         (void)shape_env_new(g, NULL, NULL, false, &env, reterr);
         shape_env_free(env);
     }
-    return status == PEN_OK ? graph_verify(g, reterr) : status;
+    return status == PEN_OK && !options->trust ? graph_verify(g, reterr) : status;
 }
 
 /* What is known of every value before inputs are: backends look at types and ranks when they say what they take. */
@@ -206,6 +212,7 @@ enum pen_status source_read(const struct source *s, const struct source_options 
 
 enum pen_status source_prepare(struct graph *g, const struct source_options *options, struct pen_error *reterr)
 {
+    g->explain = options->explain;
     enum pen_status status = passes(g, options, reterr);
     return status == PEN_OK ? values_note(g, reterr) : status;
 }

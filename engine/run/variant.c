@@ -1,11 +1,13 @@
 #include "run/variant.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "assertion.h"
 #include "graph/arena.h"
+#include "graph/explain.h"
 #include "graph/specialise.h"
 #include "run/internal.h"
 
@@ -173,8 +175,8 @@ static enum pen_status constants_put(const struct variants *v, struct graph *g, 
     return status;
 }
 
-static enum pen_status variant_new(const struct variants *v, const struct rt_value *in, struct variant **ret_variant,
-                                   struct pen_error *reterr)
+static enum pen_status variant_make(const struct variants *v, const struct rt_value *in, struct variant **ret_variant,
+                                    struct pen_error *reterr)
 {
     struct pen_engine *engine = v->model->engine;
     struct variant *made = calloc(1, sizeof *made);
@@ -202,6 +204,22 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
     variant_weigh(made);
     *ret_variant = made;
     return PEN_OK;
+}
+
+/* What is chosen for it stands under its number. */
+static enum pen_status variant_new(const struct variants *v, const struct rt_value *in, struct variant **ret_variant,
+                                   struct pen_error *reterr)
+{
+    struct pen_explain *log = v->model->engine->options.explain;
+    char scope[40];
+    snprintf(scope, sizeof scope, "variant %u", v->built);
+    explain_say(log, PEN_CHOICE_BUCKET, "the model", scope,
+                "the values or shapes of these inputs decide its structure, and come for the first time: a graph with "
+                "them as constants is made");
+    explain_scope(log, scope);
+    enum pen_status status = variant_make(v, in, ret_variant, reterr);
+    explain_scope(log, "");
+    return status;
 }
 
 /* ---- the list ------------------------------------------------------------------------------------------------------------------ */

@@ -4,16 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tool.h"
+#include "tools/bench.h"
 #include "words.h"
-
-struct bench_options {
-    struct tool_options tool;
-    const char *model;
-    struct setting_list shapes;
-    int64_t batch, runs, seconds_us, in_flight;
-    bool profile;
-};
 
 static const struct setting table[] = {
     {.name = "model", .type = SETTING_TEXT, .offset = offsetof(struct bench_options, model), .help = "model file"},
@@ -46,6 +38,10 @@ static const struct setting table[] = {
      .type = SETTING_FLAG,
      .offset = offsetof(struct bench_options, profile),
      .help = "also print the time per node (on vulkan they run one after the other then)"},
+    {.name = "modes",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct bench_options, modes),
+     .help = "instead: load and run in the modes default and prod, in turn, and print what prod gains"},
     {.name = NULL},
 };
 
@@ -56,26 +52,15 @@ static const struct settings_program program = {
     .after = "JSON keys: model, backend, device, library, precision, threads, batch, open_ms, pipeline_cache, "
              "kernels_compiled, load_ms, warmup_ms, first_run_ms, "
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
-             "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].",
+             "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].\n"
+             "With --modes: model, backend, pairs, load{default_ms, prod_ms, ratio, p10, p90}, run{the same}: ratio is "
+             "the median of default / prod over "
+             "pairs of neighbours; above 1 prod is faster.",
     .table = table,
     .variables = tool_variables,
 };
 
 #define RUNS_MAX 100000
-
-struct bench {
-    const struct bench_options *options;
-    struct pen_engine *engine;
-    struct pen_model *model;
-    struct pen_session *session;
-    struct pen_tensor inputs[TOOL_INPUTS_MAX];
-    void *buffers[TOOL_INPUTS_MAX];
-    size_t input_count;
-    double open_ms, load_ms, warmup_ms, first_ms, all_ms;
-    uint32_t in_flight; /* as many as the session takes */
-    double *times;
-    size_t runs;
-};
 
 static uint64_t splitmix64(uint64_t *state)
 {
@@ -104,7 +89,7 @@ static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
     }
 }
 
-static enum pen_status inputs_make(struct bench *b, struct pen_error *reterr)
+enum pen_status bench_inputs(struct bench *b, struct pen_error *reterr)
 {
     uint64_t seed = 1;
     enum pen_status status = tool_inputs(b->model, &b->options->shapes, b->options->batch, b->inputs, TOOL_INPUTS_MAX,
@@ -124,25 +109,25 @@ static enum pen_status inputs_make(struct bench *b, struct pen_error *reterr)
     return status;
 }
 
-static int compare_double(const void *a, const void *b)
+int bench_compare(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-static double ms_since(uint64_t start_ns)
+double bench_ms_since(uint64_t start_ns)
 {
     return (double)(tool_now_ns() - start_ns) / 1e6;
 }
 
-static enum pen_status run_once(struct bench *b, double *ret_ms, struct pen_error *reterr)
+enum pen_status bench_run(struct bench *b, double *ret_ms, struct pen_error *reterr)
 {
     const struct pen_tensor *outputs = NULL;
     size_t count = 0;
     uint64_t start = tool_now_ns();
     enum pen_status status = pen_session_run(b->session, b->inputs, b->input_count, NULL, &outputs, &count, reterr);
-    *ret_ms = ms_since(start);
+    *ret_ms = bench_ms_since(start);
     return status;
 }
 
@@ -157,7 +142,7 @@ static enum pen_status runs_alone(struct bench *b, uint64_t until, struct pen_er
 {
     enum pen_status status = PEN_OK;
     while (status == PEN_OK && more(b, b->runs, until)) {
-        status = run_once(b, &b->times[b->runs++], reterr);
+        status = bench_run(b, &b->times[b->runs++], reterr);
     }
     return status;
 }
@@ -203,7 +188,7 @@ static enum pen_status runs_time(struct bench *b, struct pen_error *reterr)
     b->in_flight = asked < window ? asked : window;
     uint64_t start = tool_now_ns(), until = start / 1000u + (uint64_t)b->options->seconds_us;
     enum pen_status status = b->in_flight > 1 ? runs_ahead(b, until, reterr) : runs_alone(b, until, reterr);
-    b->all_ms = ms_since(start);
+    b->all_ms = bench_ms_since(start);
     return status;
 }
 
@@ -211,20 +196,20 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 {
     uint64_t start = tool_now_ns();
     enum pen_status status = pen_model_load(b->engine, b->options->model, &b->model, reterr);
-    b->load_ms = ms_since(start);
+    b->load_ms = bench_ms_since(start);
     if (status == PEN_OK) {
         status = pen_session_new(b->model, &b->session, reterr);
     }
     if (status == PEN_OK) {
-        status = inputs_make(b, reterr);
+        status = bench_inputs(b, reterr);
     }
     start = tool_now_ns();
     if (status == PEN_OK) {
         status = pen_session_warm(b->session, b->inputs, b->input_count, NULL, NULL, reterr);
     }
-    b->warmup_ms = ms_since(start);
+    b->warmup_ms = bench_ms_since(start);
     if (status == PEN_OK) {
-        status = run_once(b, &b->first_ms, reterr);
+        status = bench_run(b, &b->first_ms, reterr);
     }
     if (status != PEN_OK) {
         return status;
@@ -235,7 +220,7 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
     }
     pen_session_profile(b->session, b->options->profile);
     status = runs_time(b, reterr);
-    qsort(b->times, b->runs, sizeof *b->times, compare_double);
+    qsort(b->times, b->runs, sizeof *b->times, bench_compare);
     return status;
 }
 
@@ -289,12 +274,7 @@ static void print_json(const struct bench *b)
     cJSON_Delete(o);
 }
 
-/* A time for a line of text; several of them in one line. */
-struct time_text {
-    char text[TOOL_TIME_BYTES];
-};
-
-static struct time_text time_of(double ms)
+struct time_text bench_time(double ms)
 {
     struct time_text t;
     tool_time_text(ms, t.text, sizeof t.text);
@@ -312,20 +292,20 @@ static void print_text(const struct bench *b)
            words_plural(threads_of(b), "thread", "threads"), b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
     printf("start      %s (%s): open %s, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n",
-           time_of(b->open_ms + b->load_ms + b->warmup_ms).text, strcmp(cache, "hit") == 0 ? "warm" : "cold",
-           time_of(b->open_ms).text, pen_engine_compiled(b->engine),
+           bench_time(b->open_ms + b->load_ms + b->warmup_ms).text, strcmp(cache, "hit") == 0 ? "warm" : "cold",
+           bench_time(b->open_ms).text, pen_engine_compiled(b->engine),
            words_plural(pen_engine_compiled(b->engine), "kernel", "kernels"), cache);
-    printf("load       %s\nwarm-up    %s\nfirst run  %s\n", time_of(b->load_ms).text, time_of(b->warmup_ms).text,
-           time_of(b->first_ms).text);
-    printf("runs       %zu: median %s, p10 %s, p90 %s, min %s\n", b->runs, time_of(times[b->runs / 2]).text,
-           time_of(times[b->runs / 10]).text, time_of(times[b->runs * 9 / 10]).text, time_of(times[0]).text);
+    printf("load       %s\nwarm-up    %s\nfirst run  %s\n", bench_time(b->load_ms).text, bench_time(b->warmup_ms).text,
+           bench_time(b->first_ms).text);
+    printf("runs       %zu: median %s, p10 %s, p90 %s, min %s\n", b->runs, bench_time(times[b->runs / 2]).text,
+           bench_time(times[b->runs / 10]).text, bench_time(times[b->runs * 9 / 10]).text, bench_time(times[0]).text);
     printf("rate       %.1f runs/s with %u on their way at a time%s\n", (double)b->runs * 1000.0 / b->all_ms,
            b->in_flight, b->in_flight < b->options->in_flight ? ": the backend takes no more" : "");
     printf("peak RSS   %.1f MiB\n", (double)tool_peak_rss_bytes() / 1048576.0);
     tool_profile_print(b->session);
 }
 
-static void bench_fini(struct bench *b)
+void bench_fini(struct bench *b)
 {
     for (size_t i = 0; i < b->input_count; i++) {
         free(b->buffers[i]);
@@ -342,6 +322,9 @@ static int run(void *from, const char *const *paths, size_t count)
     struct bench b = {.options = options};
     struct pen_error error = {0};
     (void)paths, (void)count;
+    if (options->modes) {
+        return bench_modes(options);
+    }
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
     struct setting_given given;
@@ -349,7 +332,7 @@ static int run(void *from, const char *const *paths, size_t count)
     tool.in_flight_given = settings_given(tool.settings, "in-flight", &given);
     uint64_t start = tool_now_ns();
     int code = tool_engine(&tool, false, &b.engine);
-    b.open_ms = ms_since(start);
+    b.open_ms = bench_ms_since(start);
     if (code == TOOL_OK && measure(&b, &error) != PEN_OK) {
         code = tool_fail(&error);
     } else if (code == TOOL_OK) {

@@ -12,7 +12,9 @@
 
 struct info_options {
     struct tool_options tool;
-    bool issue;
+    bool issue, explain;
+    struct setting_list shapes;
+    int64_t batch;
 };
 
 static const struct setting table[] = {
@@ -23,6 +25,11 @@ static const struct setting table[] = {
      .offset = offsetof(struct info_options, issue),
      .help = "print a text to report instead: version, format, operators and how often each is used; no weights, no "
              "names of nodes"},
+    {.name = "explain",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct info_options, explain),
+     .help = "also tell each choice of the engine and why: backends, passes, precision, kernels, buckets, threads"},
+    TOOL_SHAPE_SETTINGS(struct info_options),
     {.name = NULL}};
 
 static const struct settings_program program = {
@@ -41,12 +48,15 @@ static const struct settings_program program = {
              "model that cannot run: model, format, error, missing[{operator, nodes[], advice, line (to add to the "
              "list of a build that has one)}], runs_in (a "
              "precision).\n"
+             "With --explain also explain[{about, scope, subject, choice, reason}]: of the engine, and of each model; "
+             "kernels and buckets for the shapes of --shape and --batch.\n"
              "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the backend is not available, 4 a model cannot run.",
     .table = table,
     .variables = tool_variables,
 };
 
-static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
+static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine,
+                       const struct pen_explain *explain)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "version", version_build());
@@ -79,13 +89,15 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
     for (size_t i = 0; i < flag_count; i++) {
         cJSON_AddItemToArray(told, tool_flag_json(&flags[i]));
     }
+    tool_explain_json(root, explain, 0);
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
     cJSON_Delete(root);
 }
 
-static void print_text(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine)
+static void print_text(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine,
+                       const struct pen_explain *explain)
 {
     printf("%s\nreads %s\n\nbackends, by priority:\n", version_build(), pen_engine_formats());
     for (size_t i = 0; i < count; i++) {
@@ -107,6 +119,7 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
         printf("  %-24s %-12s %s%s%s\n", flags[i].name, flags[i].value[0] != '\0' ? flags[i].value : "-",
                pen_origin_name(flags[i].origin), flags[i].where[0] != '\0' ? " " : "", flags[i].where);
     }
+    tool_explain_print(explain, 0);
 }
 
 /* ---- models ---- */
@@ -266,26 +279,55 @@ static void model_text(const char *path, const struct pen_model *model)
     }
 }
 
+/* The bucket of some shapes, so that kernels are chosen. What stands in the way is a row of its own. */
+static void shapes_explain(struct pen_model *model, const struct info_options *options)
+{
+    struct pen_tensor inputs[TOOL_INPUTS_MAX];
+    struct pen_session *session = NULL;
+    struct pen_error error = {0};
+    size_t count = 0;
+    enum pen_status status =
+        tool_inputs(model, &options->shapes, options->batch, inputs, TOOL_INPUTS_MAX, &count, &error);
+    if (status == PEN_OK) {
+        status = pen_session_new(model, &session, &error);
+    }
+    if (status == PEN_OK) {
+        status = pen_session_bind(session, inputs, count, &error);
+    }
+    if (status != PEN_OK) {
+        fprintf(stderr, "penstock-engine: no shapes to explain kernels for (%s): give --shape name=1x3x224x224\n",
+                error.text);
+    }
+    pen_session_free(session);
+}
+
 /* A few lines, or one object of the list, for each model. */
 static int models_print(const char *const *paths, size_t count, struct pen_engine *engine,
-                        const struct info_options *options)
+                        const struct info_options *options, const struct pen_explain *explain)
 {
     bool json = options->tool.json;
     cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "models");
     int code = TOOL_OK;
     for (size_t i = 0; i < count; i++) {
         struct pen_error error = {0};
+        size_t first = i == 0 ? 0 : tool_explain_count(explain); /* with the engine's own */
         struct pen_model *model = NULL;
         if (pen_model_load(engine, paths[i], &model, &error) != PEN_OK) {
             code = info_refused(paths[i], &error, &options->tool, options->issue, json ? list : NULL);
             continue;
         }
+        if (explain != NULL) {
+            shapes_explain(model, options);
+        }
         if (options->issue) {
             info_issue(paths[i], model);
         } else if (json) {
-            cJSON_AddItemToArray(list, model_json(paths[i], model));
+            cJSON *item = model_json(paths[i], model);
+            tool_explain_json(item, explain, first);
+            cJSON_AddItemToArray(list, item);
         } else {
             model_text(paths[i], model);
+            tool_explain_print(explain, first);
         }
         pen_model_free(model);
     }
@@ -302,18 +344,21 @@ static int run(void *from, const char *const *paths, size_t count)
 {
     const struct info_options *options = from;
     struct pen_engine *engine = NULL;
-    int code = tool_engine(&options->tool, false, &engine);
+    struct tool_options tool = options->tool;
+    tool.explain = options->explain ? pen_explain_new() : NULL;
+    int code = tool_engine(&tool, false, &engine);
     if (engine != NULL && count > 0) {
-        code = models_print(paths, count, engine, options);
+        code = models_print(paths, count, engine, options, tool.explain);
     } else if (engine != NULL) {
         struct pen_backend_info infos[16];
         struct pen_env *env = NULL;
         code = tool_env(&options->tool, &env);
         size_t backends = code == TOOL_OK ? pen_backends(pen_env_options(env), infos, 16) : 0;
-        (options->tool.json ? print_json : print_text)(infos, backends > 16 ? 16 : backends, engine);
+        (options->tool.json ? print_json : print_text)(infos, backends > 16 ? 16 : backends, engine, tool.explain);
         pen_env_free(env);
     }
     pen_engine_free(engine);
+    pen_explain_free(tool.explain);
     return code;
 }
 

@@ -20,7 +20,7 @@ struct run_options {
     struct setting_list inputs, shapes;
     double image_scale;
     int64_t top;
-    bool strict, profile, check_numerics;
+    bool strict, profile, check_numerics, explain, debug;
 };
 
 static const struct setting table[] = {
@@ -72,6 +72,16 @@ static const struct setting table[] = {
      .def = "none",
      .choices = "none|reference",
      .help = "reference: run every node there, too, and fail at the first that deviates"},
+    {.name = "debug",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, debug),
+     .help =
+         "print a line per node: kernel, shapes, bytes, time, NaN, infinity and values beyond f16, distance from the "
+         "reference; the first of each is named"},
+    {.name = "explain",
+     .type = SETTING_FLAG,
+     .offset = offsetof(struct run_options, explain),
+     .help = "also tell each choice of the engine and why: backends, passes, precision, kernels, buckets, threads"},
     TOOL_SETTINGS(struct run_options),
 #include "tools/tool_flags.def"
     {.name = NULL},
@@ -83,9 +93,14 @@ static const struct settings_program program = {
     .about = "Runs a model once on tensors or pictures from files and writes each output as .npy. A picture is resized "
              "as penstock "
              "submit does; of a classifier the best classes are shown.",
-    .after = "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}], labels[{output, row, "
-             "index, score, label}]; "
-             "with --profile nodes[{backend, op, node, us, macs}].",
+    .after =
+        "JSON keys: model, backend, placement, run_ms, outputs[{name, dtype, shape, file}], labels[{output, row, "
+        "index, score, label}]; "
+        "with --profile nodes[{backend, op, node, us, macs}]; with --debug debug[{node, op, backend, kernel, shapes, "
+        "bytes, us, nan, infinite, beyond_f16, "
+        "output, index, value, compared, note, largest_deviation, deviating, deviating_index, deviating_count, got, "
+        "expected}]; with --explain explain[{about, scope, subject, choice, "
+        "reason}].",
     .table = table,
     .variables = tool_variables,
 };
@@ -170,7 +185,8 @@ static enum pen_status output_write(const struct run_options *o, const struct pe
 }
 
 static void print_json(const struct run_options *o, const struct pen_engine *engine, const struct pen_model *model,
-                       struct pen_session *session, double ms, cJSON *list, cJSON *classes)
+                       struct pen_session *session, const struct pen_explain *explain, double ms, cJSON *list,
+                       cJSON *classes)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "model", o->model);
@@ -180,6 +196,8 @@ static void print_json(const struct run_options *o, const struct pen_engine *eng
     cJSON_AddItemReferenceToObject(root, "outputs", list);
     cJSON_AddItemToObject(root, "labels", classes);
     tool_profile_json(root, session);
+    tool_debug_json(root, session);
+    tool_explain_json(root, explain, 0);
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
@@ -204,8 +222,8 @@ static enum pen_status inputs_known(const struct run_options *o, const struct pe
     return PEN_OK;
 }
 
-static enum pen_status run(const struct run_options *o, struct pen_engine *engine, struct rt_arena *arena, cJSON *list,
-                           struct pen_error *reterr)
+static enum pen_status run(const struct run_options *o, struct pen_engine *engine, const struct pen_explain *explain,
+                           struct rt_arena *arena, cJSON *list, struct pen_error *reterr)
 {
     struct pen_model *model = NULL;
     struct pen_session *session = NULL;
@@ -250,16 +268,21 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         status = classes_show(outputs, output_count, &names, (size_t)o->top, classes, reterr);
     }
     if (status == PEN_OK && o->tool.json) {
-        print_json(o, engine, model, session, ms, list, classes);
+        print_json(o, engine, model, session, explain, ms, list, classes);
         classes = NULL;
     } else if (status == PEN_OK) {
+        tool_debug_print(session);
         char took[TOOL_TIME_BYTES];
         printf("%s in %s on %s\n", o->model, tool_time_text(ms, took, sizeof took), pen_model_placement(model));
-        if (pen_session_compared(session) > 0) {
+        if (pen_session_compared(session) > 0 && !o->debug) {
             printf("%" PRIu64 " %s with reference\n", pen_session_compared(session),
                    words_plural(pen_session_compared(session), "node agrees", "nodes agree"));
         }
         tool_profile_print(session);
+        tool_explain_print(explain, 0);
+    }
+    if (status != PEN_OK && session != NULL && !o->tool.json) {
+        tool_debug_print(session); /* up to where it ended */
     }
     cJSON_Delete(classes);
     pen_session_free(session);
@@ -279,20 +302,23 @@ static int run_command(void *from, const char *const *paths, size_t count)
     }
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
+    tool.debug = options->debug;
     tool.check_numerics = options->check_numerics;
     tool.compare_reference = strcmp(options->compare, "reference") == 0;
+    tool.explain = options->explain ? pen_explain_new() : NULL;
     int code = tool_engine(&tool, options->strict, &engine);
     if (code == TOOL_OK) {
         struct rt_arena arena;
         rt_arena_init(&arena, (uint64_t)8 << 30);
         cJSON *list = cJSON_CreateArray();
-        if (run(options, engine, &arena, list, &error) != PEN_OK) {
+        if (run(options, engine, tool.explain, &arena, list, &error) != PEN_OK) {
             code = tool_fail(&error);
         }
         cJSON_Delete(list);
         rt_arena_fini(&arena);
     }
     pen_engine_free(engine);
+    pen_explain_free(tool.explain);
     return code;
 }
 

@@ -175,6 +175,9 @@ static enum pen_status own_take(const struct tool_options *options, struct pen_e
         enum pen_origin origin;
     } own[] = {{true, "budget_bytes", budget, "", PEN_ORIGIN_DETECTED},
                {options->profile_nodes, "profile", "op", "--profile", PEN_ORIGIN_FLAG},
+               {options->debug, "mode", "debug", "--debug", PEN_ORIGIN_FLAG},
+               {options->debug, "check_numerics", "warn", "--debug", PEN_ORIGIN_FLAG},
+               {options->prod, "mode", "prod", "--modes", PEN_ORIGIN_FLAG},
                {options->check_numerics, "check_numerics", "fail", "--check-numerics", PEN_ORIGIN_FLAG},
                {options->compare_reference, "compare", "reference", "--compare", PEN_ORIGIN_FLAG},
                {options->in_flight > 0, "vk_in_flight", in_flight, "--in-flight",
@@ -224,6 +227,7 @@ int tool_engine(const struct tool_options *options, bool strict, struct pen_engi
     enum pen_status status =
         code == TOOL_OK && strict ? pen_env_set(env, "placement", "strict", PEN_ORIGIN_FLAG, "strict", &error) : PEN_OK;
     if (code == TOOL_OK && status == PEN_OK) {
+        pen_env_explain(env, options->explain);
         status = pen_engine_open(env, ret_engine, &error);
     }
     if (status != PEN_OK) {

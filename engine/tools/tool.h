@@ -35,8 +35,9 @@ struct tool_options {
     struct setting_list flags;             /* NAME=VALUE */
     bool json;
     /* Set by a subcommand that has settings of its own for them. in_flight_given: else the number gives way to the flag. */
-    bool profile_nodes, check_numerics, compare_reference, in_flight_given;
-    int64_t in_flight; /* runs of a session on a device at once; 0 = as the flags say */
+    bool profile_nodes, check_numerics, compare_reference, debug, prod, in_flight_given;
+    struct pen_explain *explain; /* of a subcommand that has --explain; else NULL */
+    int64_t in_flight;           /* runs of a session on a device at once; 0 = as the flags say */
 };
 /* Behind them stand the rows of tool_flags.def. */
 #define TOOL_SETTINGS(owner_)                                                                                          \
@@ -77,6 +78,14 @@ struct cJSON;
 struct cJSON *tool_flag_json(const struct pen_flag *flag); /* {name, value, origin, where, meaning} */
 void tool_profile_json(struct cJSON *object, struct pen_session *session);
 void tool_profile_print(struct pen_session *session);
+/* debug_show.c: the log of the session's last run as lines, or as the array "debug" of a JSON object. Nothing where the engine does not debug. */
+void tool_debug_print(const struct pen_session *session);
+void tool_debug_json(struct cJSON *object, const struct pen_session *session);
+/* explain_show.c: the rows of a log as lines, or as the array "explain" of a JSON object. */
+size_t tool_explain_count(const struct pen_explain *log); /* 0 for NULL */
+/* From row `first` on. */
+void tool_explain_print(const struct pen_explain *log, size_t first);
+void tool_explain_json(struct cJSON *object, const struct pen_explain *log, size_t first);
 uint64_t tool_now_us(void);
 uint64_t tool_now_ns(void);
 /* "312 ns", "4.21 us", "12.3 ms", "14.0 s": three digits of whatever it is. Returns text. */

@@ -6,6 +6,7 @@
 #include "settings_internal.h"
 
 const char *const settings_names[] = {
+    "ALLOW_DEBUG",
     "ALLOW_EMPTY",
     "ALLOW_REMOTE",
     "AUDIT_LOG",
@@ -38,6 +39,7 @@ const char *const settings_names[] = {
     "CORS",
     "CPU_ISA_MAX",
     "DEADLINE",
+    "DEBUG",
     "DECODERS",
     "DENIED_WAIT",
     "DETACH",
@@ -120,6 +122,7 @@ const char *const settings_names[] = {
     "MODELS_DIR",
     "MODEL_VERSION",
     "MODEL_WAIT",
+    "MODES",
     "NAME",
     "NO_CACHE",
     "ONCE",
@@ -162,12 +165,14 @@ const char *const settings_names[] = {
     "SHARE",
     "SHARED",
     "SHARED_MEMORY",
+    "SKIP_PASSES",
     "SLOTS",
     "SLOW",
     "SORT",
     "SPIN",
     "STATE",
     "STRICT",
+    "STRICT_MODELS",
     "SUPERVISE",
     "SVG",
     "TAG",

@@ -115,6 +115,12 @@ Test(admit, flag_that_nobody_has)
     expect((struct wire_job){.model = "plain", .tag = "cpu.isa"}, PEN_ERR_UNSUPPORTED, "all the tags and flags");
     expect((struct wire_job){.model = "plain", .need = "red"}, PEN_ERR_UNSUPPORTED, "all the tags and flags");
 }
+Test(admit, debug_mode_needs_a_worker_that_allows_it_and_no_cache)
+{
+    expect((struct wire_job){.model = "plain", .debug = true}, PEN_ERR_INVALID, "set the flag NO_CACHE");
+    expect((struct wire_job){.model = "plain", .debug = true, .no_cache = true}, PEN_ERR_UNSUPPORTED,
+           "all the tags and flags");
+}
 Test(admit, more_classes_than_can_be_told)
 {
     expect((struct wire_job){.model = "plain", .top_k = 1001}, PEN_ERR_INVALID, "1001 best classes; at most 1000");

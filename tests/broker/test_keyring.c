@@ -389,6 +389,17 @@ static enum pen_status submit(struct desk *desk, const char *user, uint32_t peer
     return reply ? (enum pen_status)reply->env.status : PEN_OK; /* queued: no answer yet */
 }
 
+static enum pen_status submit_debug(struct desk *desk, const char *user, uint64_t sequence)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    size_t raw;
+    struct wire_job job = {
+        .id = {0xABC, sequence}, .model = "echo", .no_digest = true, .no_cache = true, .debug = true};
+    say(desk, false, user, 1, wire_job_envelope(&job), meta, wire_job(meta, &job, &raw));
+    struct sent *reply = desk_next(&desk->clients, FRAME_RESULT);
+    return reply ? (enum pen_status)reply->env.status : PEN_OK;
+}
+
 static struct desk *guarded_desk(const char *keys)
 {
     struct desk *desk = desk_new();
@@ -423,6 +434,21 @@ Test(keyring, roles_decide_what_a_key_may_do)
             leave(desk);
         }
     }
+}
+
+Test(keyring, debug_mode_needs_the_role_admin)
+{
+    struct desk *desk = guarded_desk(A " alice submit\n" W " w1 worker\n");
+    cr_assert_eq(worker_hello(desk, W, 9, 9), PEN_OK);
+    cr_assert_eq(hello(desk, A, 1, 0xABC), PEN_OK);
+    cr_assert_eq(submit(desk, A, 1, 0xABC, 1), PEN_OK);
+    cr_assert_eq(submit_debug(desk, A, 2), PEN_ERR_DENIED);
+    leave(desk);
+    desk = guarded_desk(A " alice submit,admin\n" W " w1 worker\n");
+    cr_assert_eq(worker_hello(desk, W, 9, 9), PEN_OK);
+    cr_assert_eq(hello(desk, A, 1, 0xABC), PEN_OK);
+    cr_assert_eq(submit_debug(desk, A, 2), PEN_ERR_UNSUPPORTED, "the worker does not allow it, but the key may ask");
+    leave(desk);
 }
 
 Test(keyring, strangers_and_wrong_doors_are_denied)

@@ -384,6 +384,28 @@ Test(hedge, late_job_gets_a_twin_and_the_loser_is_cancelled)
     desk_free(desk);
 }
 
+/* It is slow by nature, and so is its twin; nor does its time say how long others take. */
+Test(hedge, a_job_in_debug_mode_has_no_twin_and_teaches_nothing)
+{
+    uint32_t peers[2];
+    struct desk *desk = hedging_desk(peers);
+    struct dispatch *dispatch;
+    submit(desk, 100, 1);
+    uint32_t first = run_by(desk, 100);
+    struct job *job = jobs_find(&desk->broker.jobs, (struct job_id){0xABC, 100});
+    cr_assert_not_null(job);
+    job->debug = true; /* as if the workers allowed it */
+    dispatch = job->dispatch;
+    uint64_t before = latency_expect_us(&dispatch->offer->latency, 1);
+    desk_wait(desk, 400000);
+    cr_assert_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    const struct offer *offer = dispatch->offer;
+    desk_result_status(desk, first, (struct job_id){0xABC, 100}, PEN_OK, 300000);
+    cr_assert_eq(status_of(desk, 100), PEN_OK);
+    cr_assert_eq(latency_expect_us(&offer->latency, 1), before);
+    desk_free(desk);
+}
+
 Test(hedge, twin_takes_over_when_the_first_worker_dies)
 {
     uint32_t peers[2];

@@ -47,6 +47,18 @@ Test(tags, a_flag_is_on_or_has_a_value)
     }
 }
 
+Test(tags, a_job_in_debug_mode_demands_its_flag)
+{
+    Penstock__JobMeta job = PENSTOCK__JOB_META__INIT;
+    char wanted[TAGS_BYTES];
+    job.debug = true;
+    cr_assert_eq(tags_of_job(&job, wanted, NULL), PEN_OK);
+    cr_expect_str_eq(wanted, "\x01"
+                             "debug_jobs\n");
+    cr_expect(meets("debug_jobs", "on", "debug_jobs"));
+    cr_expect_not(meets("debug_jobs", "off", "debug_jobs"));
+}
+
 Test(tags, a_tag_is_no_flag)
 {
     Penstock__WorkerHello hello = PENSTOCK__WORKER_HELLO__INIT;

@@ -275,6 +275,7 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.needs = needs;
     request.n_needs = job->need != NULL;
     request.explain = job->explain;
+    request.debug = job->debug;
     request.top_k = job->top_k;
     request.version_label = text(job->version_label);
     request.sequence_after = job->sequence_after;

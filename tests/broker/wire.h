@@ -89,7 +89,7 @@ struct wire_job {
     uint64_t sequence;
     bool sequence_start, sequence_end;
     uint64_t sequence_after; /* JobMeta: the job before it; 0 = not said */
-    bool explain;
+    bool explain, debug;
     uint32_t top_k;
     const char *version_label;
     uint16_t flags; /* more of them */

@@ -233,6 +233,7 @@ static void note_submit(struct fake_seen *s, const struct envelope *env, const u
     text(s->backend, job->backend);
     text(s->traceparent, job->traceparent);
     s->explain = job->explain;
+    s->debug = job->debug;
     s->version = job->version;
     s->sequence_after[env->job.sequence % 16] = job->sequence_after;
     s->inputs = (unsigned)job->n_inputs;

@@ -48,7 +48,7 @@ struct fake_seen {
     uint64_t version, grace_us;
     uint64_t sequence_after[16]; /* by the low bits of the job's number */
     char traceparent[64];
-    bool explain;
+    bool explain, debug;
 };
 
 struct fake_broker;

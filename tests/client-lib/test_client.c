@@ -70,6 +70,28 @@ Test(client, large_inputs_travel_raw_and_come_back_whole)
     fake_stop(fake);
 }
 
+Test(client, debug_mode_asks_for_its_worker_and_no_cache)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.knows_needs = true});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    const char *needs[] = {"vk_i8"};
+    pen_result *result = NULL;
+    job.needs = needs;
+    job.needs_count = 1;
+    job.flags = PEN_JOB_DEBUG;
+    cr_assert_eq(pen_client_run(client, &job, &result, NULL), PEN_OK);
+    struct fake_seen seen = fake_see(fake);
+    cr_assert(seen.debug && seen.needs == 2, "%u", seen.needs);
+    cr_assert(seen.last_submit.flags & FRAME_FLAG_NO_CACHE);
+    cr_assert_not(seen.last_submit.flags & FRAME_FLAG_DIGEST);
+    cr_assert_str_eq(pen_result_debug_log(result), "");
+    pen_result_free(result);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
 Test(client, every_option_reaches_the_wire)
 {
     struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.knows_needs = true});

@@ -191,6 +191,32 @@ Test(cli, a_flag_of_the_worker_is_demanded_by_its_name_or_value)
     free(err);
 }
 
+Test(cli, submit_debug_brings_a_log_where_a_worker_allows_it)
+{
+    char *out, *err;
+    const char *file = SAMPLE("03_three.png");
+    cr_expect_neq(pool_cli(&pool, "submit", ARGS("digits", file, "--debug"), &out, &err), 0, "%s", out);
+    cr_expect_not_null(strstr(out, "has all the tags and flags"), "%s%s", out, err);
+    free(out);
+    free(err);
+    pool_add_worker(&pool, "xnnpack", NULL, ARGS("--name", "second", "--allow-debug"));
+    cr_assert_eq(pool_cli(&pool, "submit", ARGS("digits", file, "--debug"), &out, &err), 0, "%s%s", out, err);
+    cr_expect(strstr(out, "worker second") && strstr(out, " three\n"), "%s", out);
+    cr_expect(strstr(out, "(Softmax) on xnnpack [own loop, "), "%s", out);
+    cr_expect(strstr(out, "none of 10 compared nodes is beyond its tolerance\n"), "%s", out);
+    free(out);
+    free(err);
+    cJSON *json = json_of("submit", ARGS("digits", file, "--debug", "--json"));
+    const cJSON *job = item(json, "jobs", 0);
+    cr_expect_not(cJSON_IsTrue(cJSON_GetObjectItem(job, "cached")), "each has a run of its own");
+    cr_expect_not_null(strstr(text(job, "debug_log"), "no NaN and no infinity\n"));
+    cJSON_Delete(json);
+    json = json_of("submit", ARGS("digits", file, "--json"));
+    cr_expect_null(cJSON_GetObjectItem(item(json, "jobs", 0), "debug_log"), "nobody asked");
+    cr_expect_not(cJSON_IsTrue(cJSON_GetObjectItem(item(json, "jobs", 0), "cached")), "nor was it stored");
+    cJSON_Delete(json);
+}
+
 Test(cli, load_json_has_the_documented_keys_and_true_figures)
 {
     cJSON *json =

@@ -90,6 +90,22 @@ static void make_needs(void)
     making_end("welcome_needs");
 }
 
+static void make_debug(void)
+{
+    struct envelope env = making_example(FRAME_SUBMIT);
+    Penstock__JobMeta meta = making_job();
+    Penstock__ResultMeta result = PENSTOCK__RESULT_META__INIT;
+    meta.debug = true;
+    env.flags |= FRAME_FLAG_NO_CACHE;
+    making_begin("SUBMIT of a job that is to run in debug mode");
+    making_group(env, &meta.base, &making_image, 1);
+    making_end("submit_debug");
+    result.debug_log = "no NaN and no infinity\n";
+    making_begin("RESULT with the log of such a run");
+    making_group(making_example(FRAME_RESULT), &result.base, NULL, 0);
+    making_end("result_debug");
+}
+
 static void make_timeouts(void)
 {
     Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
@@ -191,6 +207,7 @@ void vectors_later_make(void)
 {
     make_failures();
     make_annotations();
+    make_debug();
     make_timeouts();
     make_needs();
     make_detached();

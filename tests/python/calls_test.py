@@ -42,7 +42,7 @@ def row(*values):
 
 
 def new_pool(folder, broker=(), models_folder=None):
-    return Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", models_folder or folder / "models", "--backend", "reference"],
+    return Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", models_folder or folder / "models", "--backend", "reference", "--allow-debug"],
                 broker=broker)
 
 
@@ -109,6 +109,13 @@ def demands(client):
     client._session.needs = False  # as a broker that does not know them
     refused(penstock.UnsupportedError, lambda: client.run("same_fp32", {"x": row(1, 2)}, needs=["wings"]), "too old", "a broker that would pass them over")
     client._session.needs = True
+
+
+def debug(client):
+    """Neither worker nor broker stands in the way: the log comes with the answer."""
+    result = client.run("same_fp32", {"x": row(1, 2)}, debug=True)
+    check(result["y"].tolist() == [[1, 2]] and "no NaN and no infinity\n" in result.debug_log and not result.cached, "a log of the run", result.debug_log)
+    check(client.run("same_fp32", {"x": row(1, 2)}).debug_log == "", "none where nobody asks")
 
 
 def steering(client, address):
@@ -297,6 +304,7 @@ def main():
             many(client)
             sequences(client)
             demands(client)
+            debug(client)
             steering(client, pool.clients)
             check(client.counters["messages_bad"] == 0, "nothing malformed", client.counters)
         pool.stop()

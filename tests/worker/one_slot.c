@@ -19,6 +19,7 @@ struct pen_engine *one_slot_engine;
 struct pen_error one_slot_error;
 struct one_answer one_slot_answers[ONE_SLOT_JOBS];
 
+struct debugger *one_slot_debugger;
 struct handoff *one_slot_handoff;
 static struct outbox *outbox;
 static struct inbox *inbox;
@@ -43,6 +44,8 @@ void one_slot_setup(void)
 void one_slot_teardown(void)
 {
     slot_free(one_slot);
+    debugger_free(one_slot_debugger);
+    one_slot_debugger = NULL;
     catalog_fini(&one_slot_catalog);
     states_free(states);
     inbox_free(inbox);
@@ -85,6 +88,7 @@ void one_slot_start(void)
                                    .handoff = one_slot_handoff,
                                    .outbox = outbox,
                                    .stats = &one_slot_stats,
+                                   .debugger = one_slot_debugger,
                                    .identity = &identity};
     struct pen_error *error = &one_slot_error;
     cr_assert(catalog_scan(one_slot_root, NULL, 0, &one_slot_catalog, error) == PEN_OK, "%s", error->text);
@@ -140,6 +144,7 @@ static size_t job_frames(const struct one_job *job, uint64_t sequence, zmq_msg_t
     meta.n_parameters = job->labels > 0;
     meta.top_k = job->top_k;
     meta.trace = job->trace;
+    meta.debug = job->debug;
     env.job = (struct job_id){.client = 1, .sequence = sequence};
     env.flags = job->flags;
     env.deadline_us = job->deadline_us;
@@ -172,6 +177,7 @@ static void meta_read(const Penstock__ResultMeta *meta, struct one_answer *ret)
     snprintf(ret->error, sizeof ret->error, "%s", meta->error);
     ret->batch_size = meta->batch_size;
     ret->layers = meta->n_layers;
+    snprintf(ret->debug_log, sizeof ret->debug_log, "%s", meta->debug_log);
     ret->labels_count = meta->n_labels;
     if (meta->model_digest.len == sizeof ret->model_digest.bytes)
         memcpy(ret->model_digest.bytes, meta->model_digest.data, meta->model_digest.len);

@@ -30,6 +30,7 @@ void one_slot_put(const char *name, struct onnx_writer *graph, const char *confi
 struct onnx_writer *one_slot_graph(const char *op, const char *x, const char *y, const char *z);
 /* Loads and warms what lies in the folder, and makes the slot. */
 void one_slot_start(void);
+extern struct debugger *one_slot_debugger; /* set before the start: jobs in debug mode are taken */
 
 struct one_job {
     const char *model;
@@ -40,6 +41,7 @@ struct one_job {
     uint64_t labels;
     uint32_t top_k, trace;
     uint16_t flags;
+    bool debug;
     bool cancelled; /* before it begins */
 };
 
@@ -67,6 +69,7 @@ struct one_answer {
         uint32_t row, classes, best;
     } annotations[8];
     size_t annotations_count, layers;
+    char debug_log[4096]; /* its beginning */
 };
 
 /* float32 [rows, 2]. */

@@ -136,7 +136,7 @@ Test(outbox, result_carries_its_job_digest_and_payload)
     asked.model_hash = 77;
     cr_assert(reply_add(reply, &asked, &(struct reply_group){PEN_OK, PRECISION_F32, &digest, &big, 1}, &meta, NULL) ==
               PEN_OK);
-    cr_assert(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", 5) == PEN_OK);
+    cr_assert(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", NULL, 5) == PEN_OK);
     cr_expect(reply->frames_count == 3 && reply->jobs_count == 2);
     cr_assert(envelope_decode(zmq_msg_data(&reply->frames[0]), zmq_msg_size(&reply->frames[0]), &got, &bytes, NULL) ==
               PEN_OK);
@@ -146,7 +146,7 @@ Test(outbox, result_carries_its_job_digest_and_payload)
     cr_assert(envelope_decode(zmq_msg_data(&reply->frames[2]), zmq_msg_size(&reply->frames[2]), &got, &bytes, NULL) ==
               PEN_OK);
     cr_expect(got.status == PEN_ERR_SHAPE && got.frames == 0 && got.flags == 0);
-    cr_expect(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", 5) == PEN_ERR_TOO_LARGE,
+    cr_expect(reply_add_error(reply, &asked, &identity, PEN_ERR_SHAPE, "no", NULL, 5) == PEN_ERR_TOO_LARGE,
               "no room for a third");
     reply_free(reply);
 }

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,6 +199,73 @@ Test(jobs, layers_are_measured_when_the_trace_asks)
     job.trace = 0;
     one_slot_run(&job, 1);
     cr_assert(one_slot_answers[0].layers == 0);
+}
+
+static void debugging_start(void)
+{
+    struct pen_env *env = NULL;
+    cr_assert_eq(pen_env_new(&env, NULL), PEN_OK);
+    cr_assert_eq(pen_env_set(env, "backend", "reference", PEN_ORIGIN_FLAG, "", NULL), PEN_OK);
+    cr_assert_eq(debugger_new(env, &one_slot_debugger, NULL), PEN_OK);
+    both_start();
+}
+
+Test(jobs, a_job_in_debug_mode_runs_alone_and_has_a_log)
+{
+    debugging_start();
+    struct one_job jobs[] = {good_job(), good_job(), good_job()};
+    jobs[0].flags = jobs[1].flags = jobs[2].flags = FRAME_FLAG_NO_CACHE;
+    jobs[1].debug = true;
+    jobs[1].trace = 2;
+    for (size_t i = 0; i < 3; i++)
+        jobs[i].inputs_count = 2;
+    one_slot_run(jobs, 3);
+    for (size_t i = 0; i < 3; i++)
+        one_slot_gave(i, "c", 2, ONE_SLOT_FLOATS(11, 22, 33, 44));
+    cr_assert(one_slot_answers[0].batch_size == 2 && one_slot_answers[1].batch_size == 1, "%lu and %lu",
+              (unsigned long)one_slot_answers[0].batch_size, (unsigned long)one_slot_answers[1].batch_size);
+    cr_assert_str_eq(one_slot_answers[0].debug_log, "");
+    cr_assert_str_eq(one_slot_answers[2].debug_log, "");
+    const char *log = one_slot_answers[1].debug_log;
+    cr_assert(strstr(log, "(Add) on reference [plain C]  2x2, 2x2 -> 2x2  48 bytes"), "%s", log);
+    cr_assert(strstr(log, "(Mul) on reference") && strstr(log, "no NaN and no infinity\n"), "%s", log);
+    cr_assert(one_slot_answers[1].layers == 0, "the log has them");
+    struct pen_memory memory;
+    pen_memory(&memory);
+    cr_assert(memory.models == 1 && memory.sessions == 1, "what debugged is gone");
+}
+
+Test(jobs, a_nan_in_debug_mode_is_an_answer_that_the_log_explains)
+{
+    static const float nan_row[] = {NAN, 1, 2, 3};
+    debugging_start();
+    struct one_job job = good_job();
+    good[0] = one_slot_rows("a", 2, nan_row);
+    job.debug = true;
+    one_slot_run(&job, 1);
+    cr_assert(one_slot_answers[0].status == PEN_OK && isnan(one_slot_answers[0].outputs[0].values[0]));
+    cr_assert(strstr(one_slot_answers[0].debug_log, "first NaN or infinity: node "), "%s",
+              one_slot_answers[0].debug_log);
+}
+
+Test(jobs, without_leave_a_job_in_debug_mode_is_refused)
+{
+    both_start();
+    struct one_job job = good_job();
+    job.debug = true;
+    refused(&job, PEN_ERR_UNSUPPORTED, "--allow-debug");
+}
+
+Test(jobs, a_model_that_is_not_the_one_loaded_is_not_debugged)
+{
+    debugging_start();
+    one_slot_put("both", one_slot_graph("Sub", "a", "b", "c"), NULL);
+    struct one_job job = good_job();
+    job.debug = true;
+    refused(&job, PEN_ERR_CORRUPT, "is not what it was");
+    job.debug = false;
+    one_slot_run(&job, 1);
+    one_slot_gave(0, "c", 2, ONE_SLOT_FLOATS(11, 22, 33, 44));
 }
 
 Test(jobs, the_digest_is_that_of_what_ran)

@@ -331,7 +331,14 @@ Test(life, broken_model_does_not_keep_the_others_from_serving)
     cr_expect(strstr(log, "did you mean 'max_batch_size'?"), "%s", log);
     kill(play.pid, SIGKILL);
     cr_expect(play_exit_code(&play, PLAY_WAIT_MS) == 1000 + SIGKILL);
-    fails((const char *const[]){"--models", root, "--backend", "reference", "--mode", "prod", NULL}, 3, "prod mode");
+    fails((const char *const[]){"--models", root, "--backend", "reference", "--strict-models", NULL}, 3,
+          "--strict-models serves all models or none");
+    cr_expect_null(strstr(play_log(&play), "evt=mode_prod"), "%s", play_log(&play));
+    fails((const char *const[]){"--models", root, "--backend", "reference", "--mode", "prod", NULL}, 3,
+          "--strict-models serves all models or none");
+    log = play_log(&play);
+    const char *warning = strstr(log, "evt=mode_prod");
+    cr_expect(warning && !strstr(warning + 1, "evt=mode_prod"), "one warning for the old use: %s", log);
     snprintf(command, sizeof command, "rm -rf %s", root);
     cr_assert(system(command) == 0);
 }

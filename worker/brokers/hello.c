@@ -354,7 +354,7 @@ static void failures_fill(struct hello *hello, const struct catalog *catalog)
 /* What the engine found out, and the libraries of the worker itself. */
 static void flags_fill(struct hello *hello, const struct hello_facts *facts)
 {
-    enum { OWN = 3 };
+    enum { OWN = 4 };
     char zmq[32];
     int major, minor, patch;
     size_t count = 0;
@@ -363,7 +363,8 @@ static void flags_fill(struct hello *hello, const struct hello_facts *facts)
     snprintf(zmq, sizeof zmq, "%d.%d.%d", major, minor, patch);
     const struct pen_flag own[OWN] = {{.name = "library.libzmq", .value = zmq},
                                       {.name = "library.protobuf-c", .value = protobuf_c_version()},
-                                      {.name = "build", .value = version_build()}};
+                                      {.name = "build", .value = version_build()},
+                                      {.name = "debug_jobs", .value = facts->options->allow_debug ? "on" : "off"}};
     Penstock__Flag **list = take(hello, count + OWN, sizeof *list);
     Penstock__Flag *copies = take(hello, count + OWN, sizeof *copies);
     for (size_t i = 0; list && copies && i < count + OWN; i++) {

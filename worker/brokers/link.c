@@ -317,7 +317,7 @@ static struct reply *too_large(struct link *link, struct reply *reply)
     for (size_t i = 0; whole && i < reply->jobs_count; i++) {
         struct envelope env = envelope_make(FRAME_SUBMIT);
         env.job = reply->jobs[i];
-        whole = reply_add_error(refusal, &env, link->context->identity, PEN_ERR_TOO_LARGE, text, 0) == PEN_OK;
+        whole = reply_add_error(refusal, &env, link->context->identity, PEN_ERR_TOO_LARGE, text, NULL, 0) == PEN_OK;
     }
     reply_free(reply);
     if (whole)

@@ -29,7 +29,7 @@ static void dispatch_refuse(struct serve *serve, struct link *link, struct dispa
     struct reply *reply = reply_new(dispatch->jobs_count, dispatch->jobs_count);
     bool whole = reply != NULL;
     for (size_t i = 0; whole && i < dispatch->jobs_count; i++)
-        whole = reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, 0) == PEN_OK;
+        whole = reply_add_error(reply, &dispatch->jobs[i].env, serve->identity, status, text, NULL, 0) == PEN_OK;
     atomic_fetch_add(&serve->stats->jobs_failed, dispatch->jobs_count);
     dispatch_free(dispatch);
     if (whole) {
@@ -44,7 +44,7 @@ static void answer_one(struct serve *serve, struct link *link, const struct enve
                        const char *text, uint64_t worker_us)
 {
     struct reply *reply = reply_new(1, 1);
-    if (reply && reply_add_error(reply, env, serve->identity, status, text, worker_us) == PEN_OK) {
+    if (reply && reply_add_error(reply, env, serve->identity, status, text, NULL, worker_us) == PEN_OK) {
         link_reply(link, reply);
         return;
     }

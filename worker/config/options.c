@@ -70,7 +70,14 @@ static const struct setting table[] = {
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
-     "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
+     "debug: each operator is timed, checked and compared with the reference (slow), NaN or infinity ends its job; "
+     "prod: checks of consistency and of numbers are off, of "
+     "bounds never (and still what --strict-models does, with a warning)"},
+    {"strict-models", SETTING_FLAG, offsetof(struct options, strict_models), "false", NULL, 0, 0, NULL,
+     "serve all models or none: one that fails at the start ends the worker"},
+    {"allow-debug", SETTING_FLAG, offsetof(struct options, allow_debug), "false", NULL, 0, 0, NULL,
+     "take jobs in debug mode (penstock submit --debug): each loads its model once more, runs alone and answers with a "
+     "log of its operators"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
      "serve even when no model could be loaded"},
 #include "penstock/flag_settings.def"
@@ -198,7 +205,6 @@ static enum pen_status own_take(const struct options *options, uint32_t threads,
 {
     uint64_t budget = (uint64_t)options->memory_budget; /* a single model may not need more than the whole budget */
     bool whole = budget > 0 && budget < memory_bytes;
-    const char *mode = strcmp(options->mode, "debug") == 0 ? "debug" : "default";
     enum pen_status status = number_follow(options, "threads", "threads", threads, m);
     if (status == PEN_OK)
         status = number_follow(options, whole ? "memory-budget" : "memory-limit", "budget_bytes",
@@ -207,7 +213,7 @@ static enum pen_status own_take(const struct options *options, uint32_t threads,
         status = number_follow(options, "fold-limit", "fold_bytes", (uint64_t)options->fold_limit, m);
     if (status == PEN_OK)
         status = follow(options, "placement", "placement", options->placement, m);
-    return status == PEN_OK ? follow(options, "mode", "mode", mode, m) : status;
+    return status == PEN_OK ? follow(options, "mode", "mode", options->mode, m) : status;
 }
 
 static enum pen_status flags_take(const struct options *options, struct env_making *m)

@@ -126,12 +126,13 @@ enum pen_status reply_add(struct reply *reply, const struct envelope *asked, con
 }
 
 enum pen_status reply_add_error(struct reply *reply, const struct envelope *env, const struct identity *identity,
-                                enum pen_status status, const char *text, uint64_t worker_us)
+                                enum pen_status status, const char *text, const char *debug_log, uint64_t worker_us)
 {
     Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
     meta.error = meta_text(text);
     meta.worker = meta_text(identity->worker);
     meta.backend = meta_text(identity->backend);
+    meta.debug_log = meta_text(debug_log ? debug_log : "");
     meta.worker_us = worker_us;
     return reply_add(reply, env, &(struct reply_group){.status = status, .precision = PRECISION_ANY}, &meta, NULL);
 }

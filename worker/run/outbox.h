@@ -51,9 +51,9 @@ struct reply_group {
 enum pen_status reply_add(struct reply *reply, const struct envelope *env, const struct reply_group *group,
                           Penstock__ResultMeta *meta, struct pen_error *reterr);
 
-/* The same for a typed error with one sentence. */
+/* The same for a typed error with one sentence. debug_log: of a run in debug mode that failed; NULL = none. */
 enum pen_status reply_add_error(struct reply *reply, const struct envelope *env, const struct identity *identity,
-                                enum pen_status status, const char *text, uint64_t worker_us);
+                                enum pen_status status, const char *text, const char *debug_log, uint64_t worker_us);
 
 /* Sends and frees; -1 with errno when the socket refuses (the reply is freed all the same). */
 int reply_send(struct reply *reply, void *socket);

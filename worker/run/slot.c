@@ -173,6 +173,33 @@ bool slot_wants_layers(const struct batch *batch)
     return wanted;
 }
 
+/* The batch is one job, on an engine of its own; `run` holds the outputs until it is closed. */
+static enum pen_status debug_run(struct slot *slot, struct batch *batch, struct debug_run *run,
+                                 const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
+{
+    const struct served *served = batch->served;
+    PEN_ASSERT(batch->count == 1, "a job in debug mode runs alone");
+    if (!slot->context.debugger)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this worker runs no jobs in debug mode (--allow-debug)");
+    batch->bound = batch->rows;
+    enum pen_status status = debugger_open(slot->context.debugger, served, run, reterr);
+    if (status == PEN_OK && served->strings)
+        status = pen_session_run(run->session, batch->tasks[0]->inputs, served->inputs_count, slot->work->stop,
+                                 ret_outputs, ret_count, reterr);
+    else if (status == PEN_OK && (status = gather_inputs(run->session, batch, reterr)) == PEN_OK)
+        status = pen_session_run_bound(run->session, slot->work->stop, ret_outputs, ret_count, reterr);
+    slot->work->debug_log = debugger_text(run);
+    return status;
+}
+
+/* After the answer, which has copied the outputs and the log. */
+static void debug_close(struct slot *slot, struct debug_run *run)
+{
+    debugger_close(run);
+    free(slot->work->debug_log);
+    slot->work->debug_log = NULL;
+}
+
 void slot_note_log(const struct batch *batch, const struct pen_session *session)
 {
     const char *note = session ? pen_session_note(session) : "";
@@ -187,6 +214,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     const struct pen_tensor *outputs = NULL;
     size_t count = 0;
     struct pen_error error = {0};
+    struct debug_run debug = {.session = NULL};
     uint64_t start_us = clock_now_us();
     slot_batch_prune(slot, batch, start_us);
     if (batch->count == 0)
@@ -198,12 +226,14 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     slot->work->gather_us = 0;
     if (measured)
         layers_begin(slot_seat(slot, batch)->session);
-    enum pen_status status =
-        slot_batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
+    enum pen_status status = !slot_batch_wanted(batch) ? PEN_ERR_CANCELLED
+                             : batch->tasks[0]->debug  ? debug_run(slot, batch, &debug, &outputs, &count, &error)
+                                                       : engine_run(slot, batch, &outputs, &count, &error);
     uint64_t end_us = clock_now_us();
-    slot_note_log(batch, slot_seat(slot, batch)->session);
+    if (!batch->tasks[0]->debug) /* its log has it */
+        slot_note_log(batch, slot_seat(slot, batch)->session);
     slot_running_set(slot, slot->work, NULL, end_us);
-    slot_seat(slot, batch)->took_us = end_us - start_us;
+    slot_seat(slot, batch)->took_us = batch->tasks[0]->debug ? slot_seat(slot, batch)->took_us : end_us - start_us;
     if (measured)
         layers_end(slot_seat(slot, batch)->session, &slot->work->arena, &slot->work->layers);
     atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
@@ -214,12 +244,14 @@ static bool batch_try(struct slot *slot, struct batch *batch)
                                           .gather_us = slot->work->gather_us,
                                           .compute_us = end_us - start_us,
                                           .end_us = end_us});
+        debug_close(slot, &debug);
         return true;
     }
     bool stopped = status == PEN_ERR_CANCELLED || status == PEN_ERR_DEADLINE;
     if (batch->count > 1 && !stopped)
         return false;
     slot_batch_fail(slot, batch, status, error.text);
+    debug_close(slot, &debug);
     return true;
 }
 

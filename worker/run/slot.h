@@ -9,6 +9,7 @@
 #define SLOT_H
 
 #include "catalog.h"
+#include "debugger.h"
 #include "handoff.h"
 #include "outbox.h"
 #include "states.h"
@@ -24,7 +25,8 @@ struct slot_context {
     struct outbox *outbox;
     struct stats *stats;
     const struct identity *identity;
-    uint64_t wake_slice_us; /* slice of a slot that waits or has little to do; 0: the kernel's default */
+    struct debugger *debugger; /* runs jobs in debug mode; NULL: they are refused */
+    uint64_t wake_slice_us;    /* slice of a slot that waits or has little to do; 0: the kernel's default */
 };
 
 /* `number`: the index of its seat at every model of the catalog. */

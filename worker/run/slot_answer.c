@@ -51,7 +51,7 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
                                                   : &stats->jobs_failed,
                      1);
     for (unsigned attempt = 0; reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
-                                               slot_worker_us(slot, clock_now_us())) != PEN_OK;
+                                               slot->work->debug_log, slot_worker_us(slot, clock_now_us())) != PEN_OK;
          attempt++)
         slot_memory_wait(attempt);
 }
@@ -211,6 +211,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
         meta.layers = slot->work->layers.rows;
         meta.n_layers = slot->work->layers.count;
     }
+    if (slot->work->debug_log)
+        meta.debug_log = slot->work->debug_log;
     if (task->labels > 0 && labels >= 0 && (size_t)labels < count) {
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[labels]);
         labels_fill(slot, task, &scores, label_pointers, &meta);

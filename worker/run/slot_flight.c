@@ -17,8 +17,8 @@
 static bool may_fly(const struct slot *slot, const struct batch *batch)
 {
     const struct served *served = batch->served;
-    return !served->config.plan && !served->strings && served->states_count == 0 && !slot_wants_layers(batch) &&
-           pen_session_window(slot_seat(slot, batch)->session) > 1;
+    return !served->config.plan && !batch->tasks[0]->debug && !served->strings && served->states_count == 0 &&
+           !slot_wants_layers(batch) && pen_session_window(slot_seat(slot, batch)->session) > 1;
 }
 
 /* Writes the inputs and submits the run; waits while the sessions are full or busy with another shape. */

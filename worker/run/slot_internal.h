@@ -24,6 +24,7 @@ struct work {
     struct task tasks[GATHER_TASKS_MAX];
     size_t count;         /* of tasks that are open */
     struct layers layers; /* of the last run, when a job of it asked */
+    char *debug_log;      /* of the last run, when it was one in debug mode; owned */
     uint64_t gather_us;   /* of the present run */
     struct pen_stop *stop;
 

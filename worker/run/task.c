@@ -249,6 +249,19 @@ static enum pen_status state_take(struct task *task, struct states *states, uint
     return PEN_OK;
 }
 
+/* Whether the worker takes such jobs at all is the slot's question. */
+static enum pen_status debug_allowed(const struct served *served, struct pen_error *reterr)
+{
+    if (served->config.plan)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "model '%s' is an ensemble: run the models of its steps in debug mode", served->name);
+    if (served->states_count > 0)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                             "model '%s' keeps state between jobs: debug mode runs independent jobs only",
+                             served->name);
+    return PEN_OK;
+}
+
 enum pen_status task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
                           const struct dispatch *dispatch, struct job *job, struct task *ret_task,
                           struct pen_error *reterr)
@@ -262,7 +275,8 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the job's meta");
     if (!meta)
         return meta_refusal(arena, "the job's meta is no JobMeta, or needs too much memory", reterr);
-    ret_task->layers = meta->trace >= 2;
+    ret_task->debug = meta->debug;
+    ret_task->layers = meta->trace >= 2 && !meta->debug; /* the log has them */
     ret_task->traceparent = meta->traceparent;
     enum pen_status status = model_find(ret_task, catalog, meta, reterr);
     if (status == PEN_OK)
@@ -271,6 +285,8 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
         status = outputs_choose(ret_task, meta, reterr);
     if (status == PEN_OK)
         status = parameters_read(ret_task, meta, reterr);
+    if (status == PEN_OK && meta->debug)
+        status = debug_allowed(ret_task->served, reterr);
     if (status == PEN_OK && ret_task->served->config.plan)
         status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
     if (status == PEN_OK)
@@ -294,7 +310,7 @@ void task_close(struct task *task)
 
 bool task_joins(const struct task *a, const struct task *b)
 {
-    if (a->served != b->served || a->served->max_batch_size == 0 || a->served->strings)
+    if (a->debug || b->debug || a->served != b->served || a->served->max_batch_size == 0 || a->served->strings)
         return false;
     for (size_t i = 0; i < a->served->inputs_count; i++)
         for (uint32_t d = 1; d < a->inputs[i].rank; d++)

@@ -26,6 +26,7 @@ struct task {
     uint64_t outputs;               /* bit i: output i is wanted */
     uint32_t labels;                /* top labels wanted per row as texts, 0 = none */
     uint32_t top_k;                 /* best classes wanted per row, 0 = none */
+    bool debug;                     /* it runs alone, in debug mode */
     bool layers;                    /* the times of the layers are wanted */
     const char *traceparent;        /* "" = none */
     bool digested;

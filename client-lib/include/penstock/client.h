@@ -110,6 +110,10 @@ enum pen_job_flag {
     PEN_JOB_EXPLAIN = 4,  /**< the result says why it ran where it did: pen_result_explanation() */
     PEN_JOB_TRACE = 8,    /**< the broker keeps the job's life for pen_client_trace() */
     PEN_JOB_LAYERS = 16,  /**< PEN_JOB_TRACE, and the worker measures its layers; implies PEN_JOB_NO_CACHE */
+    PEN_JOB_DEBUG =
+        512, /**< the job runs alone, in debug mode, on a worker that allows it (--allow-debug): the result has a
+                               log of its operators (pen_result_debug_log()). Implies PEN_JOB_NO_CACHE. DENIED: the key
+                               lacks the role admin */
     PEN_JOB_ORDERED =
         64, /**< its end is told (wait, poll, callback) only after those of all earlier jobs of this client
                                with this flag, whatever thread submitted them and however often the connection was lost */
@@ -384,6 +388,9 @@ struct pen_explanation {
 /** The explanation that came with the result (PEN_JOB_EXPLAIN); NULL without one: not asked for, failed, or answered from the
  *  cache. Lives as long as the result. */
 PEN_API const struct pen_explanation *pen_result_explanation(const pen_result *result);
+/** With PEN_JOB_DEBUG, also of a job that failed in its run: a line per operator, then the first NaN or infinity, the first value
+ *  beyond f16 and the first deviation from the reference; at most 40 KiB. "" without one. Lives as long as the result. */
+PEN_API const char *pen_result_debug_log(const pen_result *result);
 /** Frees the result and the outputs borrowed from it. NULL is fine. */
 PEN_API void pen_result_free(pen_result *result);
 

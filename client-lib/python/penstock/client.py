@@ -106,7 +106,8 @@ class Client(Driver):
         cache's key. tags: the worker must carry all. needs: flags that it must have, "NAME" or
         "NAME=VALUE". backend: which must run it. deadline: seconds from now. priority: 1 is the most urgent, 0 the model's default.
         precision: the class demanded ("f32", ...). top_k: so many best classes of each row. cache=False: neither read from nor stored in the result cache.
-        explain: Result.explanation. trace=True: kept for trace(); "layers": and the run's layers are measured. traceparent: W3C trace context. ordered: its end is told
+        explain: Result.explanation. trace=True: kept for trace(); "layers": and the run's layers are measured. traceparent: W3C trace context. debug=True: it runs alone, in debug mode, on a worker
+        with --allow-debug: Result.debug_log. ordered: its end is told
         only after those of all earlier ordered jobs of this client. sequence: of models that keep state between jobs: jobs of one number or text, a first one
         (sequence_start) and a last one (sequence_end).
         """

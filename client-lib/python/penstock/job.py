@@ -183,7 +183,7 @@ def _head(model: str, tenant: str, version: int, backend: str, label: str, expla
 def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, digest_kind: int, outputs: Optional[Sequence[str]] = None, version: int = 0,
              label: str = "", parameters: Optional[Mapping[str, ParameterValue]] = None, tags: Sequence[str] = (), needs: Sequence[str] = (), backend: str = "",
              deadline: Optional[float] = None, priority: int = 0, precision: str = "any", top_k: int = 0, cache: bool = True, explain: bool = False,
-             trace: Union[bool, str] = False, traceparent: str = "", ordered: bool = False, sequence: Union[int, str] = 0, sequence_start: bool = False,
+             trace: Union[bool, str] = False, traceparent: str = "", debug: bool = False, ordered: bool = False, sequence: Union[int, str] = 0, sequence_start: bool = False,
              sequence_end: bool = False, flags: int = 0, more: bytes = b"") -> Job:
     """The request in its packed form. What the arguments mean stands at Client.run. flags, more: of the envelope and of the description, besides."""
     job = Job()
@@ -194,11 +194,13 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
         raise InvalidError(f"priority {priority}: 1 (most urgent) to 255, 0 is the model's default.")
     head = _head(model, tenant, version, backend, label, explain, trace)
     parts = [head.packed, metas.submit_time(), more]
+    if debug:
+        needs = [*needs, "debug_jobs"]  # brokers that do not know debug mode send the job to a worker that does
     if outputs or parameters or tags or needs or top_k or traceparent:
-        meta = JobMeta(traceparent=traceparent)
+        meta = JobMeta(traceparent=traceparent, debug=debug)
         _fill_wishes(meta, job, outputs, parameters, tags, needs, top_k)
         parts.append(meta.SerializeToString())
-    job.hashes = cache and trace != "layers"
+    job.hashes = cache and trace != "layers" and not debug
     job.flags = flags if job.hashes else flags | wire.FLAG_NO_CACHE
     if sequence or sequence_start or sequence_end:
         parts.append(_fill_sequence(job, sequence, sequence_start, sequence_end))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         explain: bool
         trace: Union[bool, str]
         traceparent: str
+        debug: bool
         ordered: bool
         sequence: Union[int, str]
         sequence_start: bool

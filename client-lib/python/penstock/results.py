@@ -154,6 +154,11 @@ class Result:
         return self.meta.explanation if self.meta.HasField("explanation") else None
 
     @property
+    def debug_log(self) -> str:
+        """A line per operator of a run in debug mode (debug=True), then the first NaN or infinity, value beyond f16 and deviation; "" without one."""
+        return str(self.meta.debug_log)
+
+    @property
     def layers(self) -> List[Tuple[str, str, str, float]]:
         """Name, operator, backend and seconds of each step of the run (trace="layers")."""
         return [(layer.name, layer.op, layer.backend, layer.us * 1e-6) for layer in self.meta.layers]

@@ -173,4 +173,5 @@ const struct backend_ops backend_reference = {
     .exec_submit = reference_exec_run,
     .exec_wait = exec_wait,
     .exec_times = reference_exec_times,
+    .exec_kernels = reference_exec_kernels,
 };

@@ -380,5 +380,6 @@ const struct backend_ops backend_vulkan = {
     .exec_window = vk_exec_window,
     .exec_done = vk_exec_done,
     .exec_times = vk_exec_times,
+    .exec_kernels = vk_exec_kernels,
     .tune = vk_tune,
 };

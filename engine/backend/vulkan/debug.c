@@ -1,6 +1,7 @@
 #include "backend/vulkan/debug.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,67 @@ void vk_exec_times(const struct exec *e, void (*say)(void *context, uint32_t ind
         if (ran) {
             say(context, index, ns);
         }
+    }
+}
+
+/* ---- kernels ---- */
+
+/* The shaders of a node, with what they are chosen by and how floats are stored. False: it has no work of its own. */
+static bool kernel_of(const struct exec *e, uint32_t index, char *kernel, size_t bytes)
+{
+    size_t used = 0;
+    kernel[0] = '\0';
+    for (uint32_t i = 0; i < e->work_count && used < bytes; i++) {
+        const struct vk_work *w = &e->works[i];
+        const char *name = w->kind == VK_WORK_COPY ? "copy" : vk_shader_table[w->key.shader].name;
+        if (w->node == index && strstr(kernel, name) == NULL &&
+            (w->kind == VK_WORK_COPY || w->key.shader != SHADER_numerics)) {
+            int more = snprintf(kernel + used, bytes - used, "%s%s", used > 0 ? " + " : "", name);
+            used += more > 0 ? (size_t)more : 0;
+        }
+    }
+    return used > 0;
+}
+
+/* Why a product's family runs it; nothing of other nodes. */
+static void chosen_text(const struct backend *b, enum vk_chosen_by by, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (by == VK_BY_NAME && b->kernels.only == VK_FAMILY_AUTO) {
+        snprintf(text, bytes, "vk_conv asks for it, simple where it cannot run; ");
+    } else if (by == VK_BY_NAME) {
+        snprintf(text, bytes, "family %s was asked for, simple where it cannot run; ", vk_family_name(b->kernels.only));
+    } else if (by == VK_BY_TABLE) {
+        snprintf(text, bytes, "the tuner found this family the fastest for such a product; ");
+    } else if (by == VK_BY_RULE) {
+        snprintf(text, bytes, "by the product's shape, rules for devices of class %s; ",
+                 vk_device_class_name(b->kernels.device));
+    }
+}
+
+void vk_exec_kernels(const struct exec *e,
+                     void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    const struct backend *b = e->plan->backend;
+    bool f16 = e->weights != NULL && e->weights->device->f16;
+    for (uint32_t i = 0; i < e->plan->part.node_count; i++) {
+        uint32_t node = e->plan->part.nodes[i];
+        const struct node *n = &e->plan->g->nodes[node];
+        const char *storage = !f16 ? "f32" : e->plan->wide[node] ? "f32: the trial of f16 keeps it so" : "f16";
+        char kernel[160], why[240];
+        if (n->dead || shape_env_folded(e->env, n)) {
+            continue;
+        }
+        if (!kernel_of(e, i, kernel, sizeof kernel)) {
+            say(context, i, e->deferred != NULL && e->deferred[i] ? "joined" : "view",
+                e->deferred != NULL && e->deferred[i] ? "it is computed where its only reader reads it"
+                                                      : "no work: its output is its input's memory, or empty");
+            continue;
+        }
+        chosen_text(b, (enum vk_chosen_by)e->chosen_by[i], why, sizeof why);
+        size_t used = strlen(why);
+        snprintf(why + used, sizeof why - used, "floats stored as %s", storage);
+        say(context, i, kernel, why);
     }
 }
 

@@ -18,6 +18,10 @@ void vk_debug_stamp(struct exec *e, VkCommandBuffer commands, uint32_t chunk, ui
 /* backend_ops. The queries of the last run. */
 void vk_exec_times(const struct exec *e, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 
+/* backend_ops. The shaders of each node: one line where works of several are joined. */
+void vk_exec_kernels(const struct exec *e,
+                     void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context);
+
 /* Room for what is found, for every node. Nothing where the config does not say check_numerics. */
 enum pen_status vk_debug_numerics_new(struct exec *e, struct pen_error *reterr);
 /* Adds the works that look at the outputs of the node just built. */

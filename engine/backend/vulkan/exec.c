@@ -267,10 +267,11 @@ static enum pen_status lists_make(struct exec *e)
     e->users = calloc(values, sizeof *e->users);
     e->only_user = calloc(values, sizeof *e->only_user);
     e->deferred = calloc((size_t)part->node_count + 1, sizeof *e->deferred);
+    e->chosen_by = calloc((size_t)part->node_count + 1, sizeof *e->chosen_by);
     e->in = calloc((size_t)part->in_count + 1, sizeof *e->in);
     e->out = calloc((size_t)part->out_count + 1, sizeof *e->out);
     if (e->cell_of[0] == NULL || e->cell_of[1] == NULL || e->users == NULL || e->only_user == NULL ||
-        e->deferred == NULL || e->in == NULL || e->out == NULL) {
+        e->deferred == NULL || e->chosen_by == NULL || e->in == NULL || e->out == NULL) {
         return PEN_ERR_NO_MEMORY;
     }
     memset(e->cell_of[0], 0xFF, values * sizeof *e->cell_of[0]);
@@ -341,6 +342,7 @@ void vk_exec_wipe(struct exec *e)
     free(e->users);
     free(e->only_user);
     free(e->deferred);
+    free(e->chosen_by);
     free(e->works);
     free(e->in);
     free(e->out);

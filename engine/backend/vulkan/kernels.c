@@ -236,6 +236,14 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
     return c;
 }
 
+enum vk_chosen_by vk_choose_by(const struct vk_kernels *k, const struct vk_product_shape *shape)
+{
+    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)];
+    bool table = tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape);
+    bool named = k->only != VK_FAMILY_AUTO || k->conv != VK_CONV_AUTO;
+    return named ? VK_BY_NAME : table ? VK_BY_TABLE : VK_BY_RULE;
+}
+
 static enum vk_family fitting(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
 {
     return vk_family_fits(k, family, shape) ? family : VK_FAMILY_SIMPLE;

@@ -77,6 +77,9 @@ struct vk_choice {
 bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
 /* The family with the tile and the pieces that suit the shape. */
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
+/* What vk_choose went by for this shape. */
+enum vk_chosen_by { VK_BY_NONE, VK_BY_RULE, VK_BY_TABLE, VK_BY_NAME };
+enum vk_chosen_by vk_choose_by(const struct vk_kernels *k, const struct vk_product_shape *shape);
 /* For convolutions what `conv` says, then `only` where it fits, else the table where its entry fits, else the rules of the device's class. */
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape);
 

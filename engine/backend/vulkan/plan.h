@@ -171,6 +171,7 @@ struct exec {
     uint32_t *users;      /* [g->value_count] readers within the exec */
     uint32_t *only_user;  /* [g->value_count] node id of the last reader seen */
     bool *deferred;       /* [part.node_count] */
+    uint8_t *chosen_by;   /* [part.node_count] enum vk_chosen_by: of products */
     struct vk_work *works;
     uint32_t work_count, work_room;
     struct vk_port *in, *out;

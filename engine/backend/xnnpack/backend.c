@@ -135,4 +135,5 @@ const struct backend_ops backend_xnnpack = {
     .exec_submit = xnn_exec_submit,
     .exec_wait = xnn_exec_wait,
     .exec_times = xnn_exec_times,
+    .exec_kernels = xnn_exec_kernels,
 };

@@ -26,8 +26,10 @@ struct step {
     void *state;   /* the emitter's, from build_alloc */
     void *scratch; /* scratch_bytes shared by all steps of the exec, 64-byte aligned */
     size_t scratch_bytes;
-    uint32_t index;                                         /* of the node in its partition */
-    uint64_t ns;                                            /* of the last run, when it is profiled */
+    uint32_t index; /* of the node in its partition */
+    const char *kernel,
+        *why;    /* what runs it, and why that; NULL = the family's one loop. Constant texts, set by build */
+    uint64_t ns; /* of the last run, when it is profiled */
     enum pen_status (*bind)(struct step *s, struct run *r); /* NULL = nothing to do when pointers change */
     enum pen_status (*run)(struct step *s, struct run *r);
     void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */

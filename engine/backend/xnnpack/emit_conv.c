@@ -125,6 +125,8 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
     depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
     b->step->run = run_depthwise;
+    b->step->kernel = "own depthwise";
+    b->step->why = "depthwise with one channel in and out for each window";
     return PEN_OK;
 }
 
@@ -215,6 +217,13 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
+    b->step->kernel = c->repack         ? "own gemm, weights packed each run"
+                      : c->dense.direct ? "own gemm"
+                                        : "own gemm over patches";
+    b->step->why = c->repack         ? "its weights are computed"
+                   : c->f.groups > 1 ? "its groups are wide enough for the vectors"
+                   : c->dense.direct ? "a 1 x 1 window: its pixels are the rows of a matrix"
+                                     : "one group, and vectors of 8 floats or more: patches are the rows of a matrix";
     return PEN_OK;
 }
 
@@ -394,6 +403,11 @@ static enum pen_status build_xnn(struct build *b, struct conv *c, const struct f
     b->step->fini = fini_xnn;
     b->step->bind = bind_xnn;
     b->step->run = run_xnn;
+    b->step->kernel = c->by_rows   ? "XNNPACK direct, bands of rows"
+                      : slices > 1 ? "XNNPACK direct, slices of channels"
+                                   : "XNNPACK direct";
+    b->step->why = f->groups > 1 ? "depthwise, or groups too narrow for a matrix product"
+                                 : "this processor has no vectors of 8 floats";
     enum xnn_status status = xnn_status_success;
     for (size_t i = 0; i < slices && status == xnn_status_success; i++) {
         struct xc_conv x = slice_of(c, c->by_rows ? 0 : i * c->slice, ohwi, bias != NULL ? bias->data : NULL);

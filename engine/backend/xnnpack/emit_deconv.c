@@ -198,6 +198,7 @@ static enum pen_status deconv_build(struct build *b)
     c.max = d->act.max;
     b->step->bind = deconv_bind;
     b->step->run = deconv_run;
+    b->step->kernel = "XNNPACK transposed convolution";
     return create(b, d, &c, (size_t)in, bias);
 }
 

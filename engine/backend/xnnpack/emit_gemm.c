@@ -158,6 +158,8 @@ static enum pen_status gemm_build(struct build *b)
     b->step->scratch_bytes = at;
     b->step->state = q;
     b->step->run = gemm_run;
+    b->step->kernel = q->packed != NULL ? "own gemm" : "own gemm, weights packed each run";
+    b->step->why = q->packed != NULL ? "its weights are constant: packed at the load" : "its weights are computed";
     return PEN_OK;
 }
 

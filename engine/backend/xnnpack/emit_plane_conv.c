@@ -144,6 +144,8 @@ static enum pen_status conv_build(struct build *b)
     }
     b->step->state = q;
     b->step->run = conv_run;
+    b->step->kernel = "own direct, plane by plane";
+    b->step->why = "its data is not NHWC with one or two spatial dims";
     return PEN_OK;
 }
 

@@ -156,6 +156,8 @@ static enum pen_status pool_build(struct build *b)
     }
     b->step->state = q;
     b->step->run = pool_run;
+    b->step->kernel = "own loop, plane by plane";
+    b->step->why = "its data is not NHWC with one or two spatial dims";
     return PEN_OK;
 }
 

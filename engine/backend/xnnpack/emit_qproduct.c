@@ -336,6 +336,11 @@ static enum pen_status product_build(struct build *b)
     }
     b->step->state = q;
     b->step->run = product_run;
+    b->step->kernel = !q->depthwise ? "own gemm of bytes"
+                      : qstream_fits(&q->f, q->params.y_dtype) && q->packed != NULL && !q->repack && q->packed[0] != 0
+                          ? "own depthwise of bytes, streamed"
+                          : "own depthwise of bytes";
+    b->step->why = q->depthwise ? "each channel has its own window" : "products of bytes summed in 32 bits";
     return PEN_OK;
 }
 

@@ -1,10 +1,12 @@
 #include "backend/xnnpack/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "assertion.h"
 #include "backend/xnnpack/check.h"
+#include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/place.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
@@ -314,6 +316,22 @@ void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t
         if (!exec->uses[i].aliased) {
             say(context, exec->steps[i].index, exec->steps[i].ns);
         }
+    }
+}
+
+void xnn_exec_kernels(const struct exec *exec,
+                      void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    for (uint32_t i = 0; i < exec->step_count; i++) {
+        const struct step *s = &exec->steps[i];
+        char kernel[120];
+        if (exec->uses[i].aliased) {
+            say(context, s->index, "view", "its output is its input's memory: no work");
+            continue;
+        }
+        snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop",
+                 isa_name(exec->plan->backend->config.isa_max));
+        say(context, s->index, kernel, s->why != NULL ? s->why : "the one kernel of this backend for it");
     }
 }
 

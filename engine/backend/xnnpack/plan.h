@@ -50,6 +50,9 @@ enum pen_status xnn_exec_submit(struct exec *exec, const struct buffer_view *in,
 enum pen_status xnn_exec_wait(struct exec *exec, struct pen_error *reterr);
 void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
 
+void xnn_exec_kernels(const struct exec *exec,
+                      void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context);
+
 /* counted.c: what XNNPACK allocates and frees on this thread is added to *bytes; NULL = to nobody's. The allocator that does so, for xnn_initialize. */
 struct xnn_allocator;
 void xnn_charge(int64_t *bytes);

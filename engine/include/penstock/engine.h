@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/debug.h"
 #include "penstock/env.h"
+#include "penstock/explain.h"
 #include "penstock/precision.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
@@ -78,7 +80,7 @@ struct pen_engine_options {
     enum pen_isa cpu_isa_max; /* of the engine's own kernels, for all engines of the process */
     bool cpu_forward;         /* small operators at the start of a graph run on the CPU though a device could */
     uint32_t cpu_forward_max_elems;
-    enum pen_mode mode;
+    enum pen_mode mode;             /* DEBUG: runs leave a log of their nodes (penstock/debug.h) */
     enum pen_check check_numerics;  /* NaN and infinity are found at the node that makes them */
     enum pen_check f16_range_check; /* values beyond f16, likewise */
     enum pen_warmup warmup;
@@ -88,7 +90,10 @@ struct pen_engine_options {
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
     uint64_t fold_bytes;
-    bool optimise;                    /* graph passes; pen_engine_options_init sets true */
+    bool optimise;           /* graph passes; pen_engine_options_init sets true */
+    const char *skip_passes; /* names of graph passes to leave out, separated by commas; NULL = none */
+    struct pen_explain
+        *explain; /* choices are told here (penstock/explain.h), until pen_engine_free; NULL = nowhere. No flag */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call */
 };
 void pen_engine_options_init(struct pen_engine_options *options); /* the defaults of the flags */

@@ -88,6 +88,10 @@ enum pen_status pen_env_assign(struct pen_env *env, const char *assignment, enum
 /* Every variable PENSTOCK_ENGINE_<FLAG> of the process. INVALID also for one whose name is nearly a flag's. */
 enum pen_status pen_env_read_variables(struct pen_env *env, struct pen_error *reterr);
 
+/* Choices of the engine that is opened with it are told to this log (penstock/explain.h), which outlives that engine; NULL = nowhere. */
+struct pen_explain;
+void pen_env_explain(struct pen_env *env, struct pen_explain *log);
+
 /* INVALID with a sentence where two flags that were set contradict each other. pen_engine_open asks it, too. */
 enum pen_status pen_env_check(const struct pen_env *env, struct pen_error *reterr);
 

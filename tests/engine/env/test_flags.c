@@ -401,17 +401,25 @@ static uint32_t nodes_with(const char *set, struct onnx_writer *g)
     return nodes;
 }
 
+/* y = exp(x), with an Identity between. */
+static struct onnx_writer *same_write(void)
+{
+    struct onnx_writer *g = onnx_writer_new("same");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, DIMS(4), NULL);
+    onnx_writer_node(g, "Identity", ONNX_LIST("x"), ONNX_LIST("i"), NULL);
+    onnx_writer_node(g, "Exp", ONNX_LIST("i"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, DIMS(4), NULL);
+    return g;
+}
+
 static void sample_optimise(void)
 {
-    struct onnx_writer *g[2];
-    for (int i = 0; i < 2; i++) {
-        g[i] = onnx_writer_new("same");
-        onnx_writer_input(g[i], "x", PEN_DTYPE_F32, 1, DIMS(4), NULL);
-        onnx_writer_node(g[i], "Identity", ONNX_LIST("x"), ONNX_LIST("i"), NULL);
-        onnx_writer_node(g[i], "Exp", ONNX_LIST("i"), ONNX_LIST("y"), NULL);
-        onnx_writer_output(g[i], "y", PEN_DTYPE_F32, 1, DIMS(4), NULL);
-    }
-    cr_expect_lt(nodes_with("optimise=on", g[0]), nodes_with("optimise=off", g[1]));
+    cr_expect_lt(nodes_with("optimise=on", same_write()), nodes_with("optimise=off", same_write()));
+}
+
+static void sample_skip_passes(void)
+{
+    cr_expect_lt(nodes_with("skip_passes=pad,gemm", same_write()), nodes_with("skip_passes=pad,dead", same_write()));
 }
 
 static void sample_budget_bytes(void)
@@ -650,6 +658,7 @@ static const struct sample {
     {"compare", sample_compare},
     {"warmup", sample_warmup},
     {"optimise", sample_optimise},
+    {"skip_passes", sample_skip_passes},
     {"budget_bytes", sample_budget_bytes},
     {"fold_bytes", sample_fold_bytes},
     {"vk_device", sample_vk_device},

@@ -12,7 +12,7 @@ static uint32_t fuse(struct graph *g)
 {
     struct pen_error error = {0};
     struct shape_env *before = run_graph(g);
-    cr_assert_eq(pass_fuse(g, NULL, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pass_fuse(g, 0, NULL, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(graph_verify(g, &error), PEN_OK, "%s", error.text);
     struct shape_env *after = run_graph(g);
     double difference = compare_outputs(before, after);
@@ -237,7 +237,7 @@ static void einsum_check(const char *equation, int32_t a_rank, const int64_t *a,
     build_output(g, out);
     struct shape_env *before = run_graph(g);
     struct pass_report report = {0};
-    cr_assert_eq(pass_fuse(g, &report, NULL), PEN_OK);
+    cr_assert_eq(pass_fuse(g, 0, &report, NULL), PEN_OK);
     cr_assert_eq(count_op(g, OP_Einsum), left, "%s", equation);
     struct shape_env *after = run_graph(g);
     cr_assert_lt(compare_outputs(before, after), 1e-6, "%s", equation);
@@ -279,7 +279,7 @@ static void einsum_many(const char *equation, uint32_t count, const uint32_t *di
     build_output(g, out);
     struct shape_env *before = run_graph(g);
     for (int turn = 0; turn < 3; turn++)
-        cr_assert_eq(pass_fuse(g, &(struct pass_report){0}, NULL), PEN_OK);
+        cr_assert_eq(pass_fuse(g, 0, &(struct pass_report){0}, NULL), PEN_OK);
     cr_assert_eq(count_op(g, OP_Einsum), 0, "%s", equation);
     struct shape_env *after = run_graph(g);
     cr_assert_lt(compare_outputs(before, after), 1e-6, "%s", equation);

@@ -230,3 +230,57 @@ Test(vulkan_debug, the_tool_has_the_same, .timeout = 110)
     }
     fixture_close(&f);
 }
+
+/* The values are read back: each node has a row, with its shader, and the first NaN has a name. */
+Test(vulkan_debug, a_run_leaves_a_log_of_its_nodes, .timeout = 110)
+{
+    struct fixture f;
+    fixture_init(&f, "Log");
+    f.options.mode = PEN_MODE_DEBUG;
+    f.options.check_numerics = PEN_CHECK_WARN;
+    fixture_open(&f);
+    f.x[5] = -1.0f;
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    size_t count = 0;
+    const struct pen_debug_row *rows = pen_session_debug_rows(f.session, &count, NULL);
+    cr_assert_eq(count, 4u);
+    cr_assert_str_eq(rows[0].op, "Log");
+    cr_assert(rows[0].nan == 1 && rows[0].index == 5, "%lu at %ld", (unsigned long)rows[0].nan, (long)rows[0].index);
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_str_eq(rows[i].backend, "vulkan");
+        cr_assert_eq(rows[i].compared, PEN_COMPARED_WITHIN, "%s: %s", rows[i].op, rows[i].note);
+        cr_assert_gt(rows[i].ns, 0u, "%s was not timed", rows[i].op);
+    }
+    cr_assert(strncmp(rows[1].kernel, "matmul", 6) == 0 || strncmp(rows[1].kernel, "conv", 4) == 0, "%s",
+              rows[1].kernel);
+    fixture_close(&f);
+}
+
+/* The family that is asked for is the shader that runs; f16 says what the trial found. */
+Test(vulkan_debug, kernels_and_the_trial_of_f16_are_explained, .timeout = 110)
+{
+    static const char *const families[] = {"simple", "tiled"};
+    for (size_t k = 0; k < 2; k++) {
+        struct fixture f;
+        size_t count = 0;
+        bool product = false, precision = false;
+        fixture_init(&f, "Exp");
+        f.options.vulkan.kernels = families[k];
+        f.options.precision = k == 0 ? PEN_PRECISION_F16_STORAGE : PEN_PRECISION_F32;
+        f.options.explain = pen_explain_new();
+        fixture_open(&f);
+        cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+        const struct pen_explain_row *rows = pen_explain_rows(f.options.explain, &count, NULL);
+        for (size_t i = 0; i < count; i++) {
+            bool here = rows[i].about == PEN_CHOICE_KERNEL && strstr(rows[i].subject, "(MatMul)") != NULL;
+            product = product || (here && strstr(rows[i].reason, families[k]) != NULL &&
+                                  (strstr(rows[i].choice, "tiled") != NULL) == (k == 1));
+            precision =
+                precision || (rows[i].about == PEN_CHOICE_PRECISION && strstr(rows[i].reason, "bytes are f16") != NULL);
+        }
+        cr_assert(product, "no row says that %s was asked for", families[k]);
+        cr_assert_eq(precision, k == 0, "the trial of f16 in f32, or none");
+        fixture_close(&f);
+        pen_explain_free(f.options.explain);
+    }
+}
