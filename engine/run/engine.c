@@ -8,8 +8,6 @@
 
 #include "backend/reference/evaluate.h"
 
-struct engine_counters engine_counters;
-
 static void __attribute__((format(printf, 3, 4)))
 flag_add(struct pen_engine *e, const char *name, const char *format, ...)
 {
@@ -250,17 +248,6 @@ uint64_t pen_engine_compiled(const struct pen_engine *engine)
         count += ops->compiled != NULL ? ops->compiled(engine->backends[i].self) : 0;
     }
     return count;
-}
-
-void pen_memory(struct pen_memory *ret_memory)
-{
-    *ret_memory = (struct pen_memory){
-        .models = engine_counters.models,
-        .sessions = engine_counters.sessions,
-        .buckets = engine_counters.buckets,
-        .weights_bytes = engine_counters.weights_bytes,
-        .arena_bytes = engine_counters.arena_bytes,
-    };
 }
 
 struct source_options engine_source_options(const struct pen_engine *e)
