@@ -3,7 +3,9 @@
 set(library ${CMAKE_CURRENT_SOURCE_DIR}/library)
 set(public engine.h tensors.h backends.h measure.h)
 list(TRANSFORM public PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/include/penstock/ OUTPUT_VARIABLE public_headers)
-set(common_headers dtype.h precision.h status.h tensor.h) # those that libpenstock has, too
+# Those that libpenstock has, too. So the engine's lie in a folder of their own, penstock-engine/penstock: its package needs no other, and no two own a file.
+set(common_headers dtype.h precision.h status.h tensor.h)
+set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/penstock-engine)
 list(TRANSFORM common_headers PREPEND ${CMAKE_SOURCE_DIR}/proto/include/penstock/)
 
 set(objects $<TARGET_OBJECTS:engine>)
@@ -15,7 +17,7 @@ add_library(penstock_engine_shared SHARED ${objects})
 set_target_properties(penstock_engine_shared PROPERTIES OUTPUT_NAME penstock-engine EXPORT_NAME engine VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C
                       LINK_DEPENDS ${library}/penstock-engine.map)
 target_include_directories(penstock_engine_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
-                           $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/proto/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+                           $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/proto/include> $<INSTALL_INTERFACE:${include_folder}>)
 target_link_libraries(penstock_engine_shared PRIVATE engine proto_base penstock_flags m Threads::Threads)
 target_link_options(penstock_engine_shared PRIVATE -Wl,--whole-archive $<TARGET_FILE:proto_base> -Wl,--no-whole-archive
                     -Wl,--version-script=${library}/penstock-engine.map -Wl,--as-needed)
@@ -63,11 +65,9 @@ write_basic_package_version_file(penstock-engineConfigVersion.cmake COMPATIBILIT
 install(TARGETS penstock_engine_shared EXPORT penstock-engineTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT enginelib NAMELINK_COMPONENT enginedev)
 install(EXPORT penstock-engineTargets NAMESPACE penstock:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/penstock-engine COMPONENT enginedev)
 install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT enginedev)
-install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock COMPONENT enginedev)
-install(FILES ${common_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock COMPONENT common)
+install(FILES ${public_headers} ${common_headers} DESTINATION ${include_folder}/penstock COMPONENT enginedev)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/penstock-engineConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/penstock-engineConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/penstock-engine COMPONENT enginedev)
-install(FILES library/examples/digit.c library/examples/digit.cpp library/examples/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libpenstock-engine-dev/examples COMPONENT enginedev)
 penstock_install_part(enginedev)
 
 set(page ${CMAKE_BINARY_DIR}/man/penstock-engine.3)
@@ -77,6 +77,3 @@ add_custom_command(OUTPUT ${page} COMMAND ${CMAKE_COMMAND} -E make_directory ${C
                    DEPENDS ${library}/penstock-engine.3.in ${library}/synopsis.awk ${public_headers} VERBATIM)
 add_custom_target(penstock_engine_page ALL DEPENDS ${page})
 install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT enginedev)
-
-add_executable(digit library/examples/digit.c)
-target_link_libraries(digit PRIVATE penstock_engine_shared penstock_flags)

@@ -103,7 +103,7 @@ def runs(program, what, *arguments):
 def examples(work, prefix, libraries):
     def config(*options, package="penstock-engine"):
         return tried(["pkg-config", *options, package], "pkg-config").split()
-    code = LIBRARY / "examples"
+    code = SOURCE / "engine/examples"
     tried([CC, "-std=c11", *WARN, code / "digit.c", "-o", work / "digit", *config("--cflags", "--libs")], "digit.c by pkg-config")
     runs(work / "digit", "digit")
     picture = work / "one.txt"
@@ -148,6 +148,7 @@ def beside_the_client(work, prefix, libraries):
     tried([work / "both"], "a program with both runs")
     flags = tried(["pkg-config", "--cflags", "--libs", "--static", "penstock-engine"], "pkg-config --static").split()
     flags = [word if word != "-lpenstock-engine" else str(libraries / "libpenstock-engine.a") for word in flags]
+    flags += tried(["pkg-config", "--cflags", "penstock"], "pkg-config of penstock").split()
     needs = tried(["pkg-config", "--libs", "libzmq", "libprotobuf-c", "libpng", "libjpeg"], "what libpenstock.a needs").split()
     tried([CC, both, "-o", work / "both_static", libraries / "libpenstock.a", *flags, *needs], "a program with both, static")
     expect((work / "both_static").exists() and subprocess.run([work / "both_static"]).returncode == 0, "a program with both, static, runs")
@@ -160,15 +161,15 @@ def main():
         tried(["cmake", "--install", BUILD / "engine", "--prefix", prefix], "cmake --install")
         libraries = next(prefix.rglob("penstock-engine.pc")).parent.parent
         os.environ.update(PKG_CONFIG_PATH=str(libraries / "pkgconfig"), LD_LIBRARY_PATH=str(libraries))
-        installed = {path.name for path in (prefix / "include/penstock").glob("*")}
+        installed = {path.name for path in (prefix / "include/penstock-engine/penstock").glob("*")}
         ours = {path.name for path in (SOURCE / "engine/include/penstock").glob("*")}
         expect(installed == (ours - PRIVATE) | COMMON, f"installed headers, and those of engine/include without {PRIVATE}, differ: {sorted(installed ^ ((ours - PRIVATE) | COMMON))}")
         prototypes = {}
         for header in sorted(installed):
-            found = declared(prefix / "include/penstock" / header)
+            found = declared(prefix / "include/penstock-engine/penstock" / header)
             prototypes.update(found)
-        own = {name: text for header in installed - COMMON for name, text in declared(prefix / "include/penstock" / header).items()}
-        headers_compile(sorted(installed - COMMON), [f"-I{prefix / 'include'}"], work)
+        own = {name: text for header in installed - COMMON for name, text in declared(prefix / "include/penstock-engine/penstock" / header).items()}
+        headers_compile(sorted(installed - COMMON), [f"-I{prefix / 'include/penstock-engine'}"], work)
         symbols(prototypes, libraries)
         page(own, prefix / "share/man")
         examples(work, prefix, libraries)
