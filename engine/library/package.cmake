@@ -8,19 +8,21 @@ set(common_headers dtype.h precision.h status.h tensor.h)
 set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/penstock-engine)
 list(TRANSFORM common_headers PREPEND ${CMAKE_SOURCE_DIR}/proto/include/penstock/)
 
+# Shared. Its map is what `penstock-engine sizes` reads.
 set(objects $<TARGET_OBJECTS:engine>)
 foreach(part ${PENSTOCK_ENGINE_OBJECTS})
   list(APPEND objects $<TARGET_OBJECTS:${part}>)
 endforeach()
 set_target_properties(proto_base PROPERTIES C_VISIBILITY_PRESET default)
 add_library(penstock_engine_shared SHARED ${objects})
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/maps)
 set_target_properties(penstock_engine_shared PROPERTIES OUTPUT_NAME penstock-engine EXPORT_NAME engine VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C
                       LINK_DEPENDS ${library}/penstock-engine.map)
 target_include_directories(penstock_engine_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
                            $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/proto/include> $<INSTALL_INTERFACE:${include_folder}>)
 target_link_libraries(penstock_engine_shared PRIVATE engine proto_base penstock_flags m Threads::Threads)
 target_link_options(penstock_engine_shared PRIVATE -Wl,--whole-archive $<TARGET_FILE:proto_base> -Wl,--no-whole-archive
-                    -Wl,--version-script=${library}/penstock-engine.map -Wl,--as-needed)
+                    -Wl,-Map=${CMAKE_BINARY_DIR}/maps/libpenstock-engine.map -Wl,--version-script=${library}/penstock-engine.map -Wl,--as-needed)
 
 # The static library is one relocatable object whose internals are local. What libpenstock.a has, too, is weak, so that a program may link both.
 file(READ ${library}/penstock-engine.map map)
