@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/env.h"
 #include "library/reader.h"
 #include "mutex.h"
 #include "penstock/backends.h"
@@ -16,8 +17,7 @@ struct opened {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened opened[BACKENDS_MAX]; /* in the order of backend_table */
 static struct opened *current;
-static struct pen_engine_options wanted;
-static bool configured;
+static struct pen_env *wanted; /* NULL = not read yet */
 
 static struct opened *place_of(const char *name)
 {
@@ -38,20 +38,49 @@ static void close_locked(struct opened *place)
     current = current == place ? NULL : current;
 }
 
+static enum pen_status env_locked(struct pen_error *reterr)
+{
+    if (wanted != NULL) {
+        return PEN_OK;
+    }
+    enum pen_status status = pen_env_new(&wanted, reterr);
+    if (status == PEN_OK) {
+        status = pen_env_read_variables(wanted, reterr);
+    }
+    if (status != PEN_OK) {
+        pen_env_free(wanted);
+        wanted = NULL;
+    }
+    return status;
+}
+
+/* Opens the backend of that name; NULL = the environment's. */
+static enum pen_status engine_open(const char *name, struct pen_engine **ret_engine, struct pen_error *reterr)
+{
+    struct pen_env *env = NULL;
+    enum pen_status status = env_copy(wanted, &env, reterr);
+    if (status == PEN_OK && name != NULL) {
+        status = pen_env_set(env, "backend", name, PEN_ORIGIN_FLAG, "pen_backend_set", reterr);
+    }
+    if (status == PEN_OK) {
+        status = pen_engine_open(env, ret_engine, reterr);
+    }
+    pen_env_free(env);
+    return status;
+}
+
 static enum pen_status set_locked(const char *name, struct pen_error *reterr)
 {
-    struct opened *place = place_of(name);
+    struct opened *place = name != NULL ? place_of(name) : NULL;
     if (place != NULL && place->engine != NULL) {
         current = place;
         return PEN_OK;
     }
-    struct pen_engine_options options = wanted;
-    if (!configured) {
-        pen_engine_options_init(&options);
-    }
-    options.backend = name;
     struct pen_engine *engine = NULL;
-    enum pen_status status = pen_engine_new(&options, &engine, reterr);
+    enum pen_status status = env_locked(reterr);
+    if (status == PEN_OK) {
+        status = engine_open(name, &engine, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }
@@ -67,10 +96,7 @@ static enum pen_status set_locked(const char *name, struct pen_error *reterr)
 
 static enum pen_status ready_locked(struct pen_error *reterr)
 {
-    if (current != NULL) {
-        return PEN_OK;
-    }
-    return set_locked(configured && wanted.backend != NULL ? wanted.backend : "auto", reterr);
+    return current != NULL ? PEN_OK : set_locked(NULL, reterr);
 }
 
 /* Models on the place, or (NULL) on any. */
@@ -130,15 +156,22 @@ enum pen_status pen_backend_engine(struct pen_engine **ret_engine, struct pen_er
     return status;
 }
 
-enum pen_status pen_backend_configure(const struct pen_engine_options *options, struct pen_error *reterr)
+enum pen_status pen_backend_configure(const struct pen_env *env, struct pen_error *reterr)
 {
+    struct pen_env *copy = NULL;
+    enum pen_status status = env != NULL ? env_copy(env, &copy, reterr) : PEN_OK;
+    if (status != PEN_OK) {
+        return status;
+    }
     mutex_take(&lock);
-    enum pen_status status = close_all_locked(reterr);
+    status = close_all_locked(reterr);
     if (status == PEN_OK) {
-        wanted = *options;
-        configured = true;
+        pen_env_free(wanted);
+        wanted = copy;
+        copy = NULL;
     }
     mutex_give(&lock);
+    pen_env_free(copy);
     return status;
 }
 
@@ -164,7 +197,8 @@ enum pen_status pen_shutdown(struct pen_error *reterr)
     mutex_take(&lock);
     enum pen_status status = close_all_locked(reterr);
     if (status == PEN_OK) {
-        configured = false;
+        pen_env_free(wanted);
+        wanted = NULL;
     }
     mutex_give(&lock);
     return status;

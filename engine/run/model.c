@@ -150,6 +150,7 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         pen_model_free(m);
         return status;
     }
+    env_freeze(engine->env);
     *ret_model = m;
     return PEN_OK;
 }

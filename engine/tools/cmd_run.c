@@ -73,6 +73,7 @@ static const struct setting table[] = {
      .choices = "none|reference",
      .help = "reference: run every node there, too, and fail at the first that deviates"},
     TOOL_SETTINGS(struct run_options),
+#include "tools/tool_flags.def"
     {.name = NULL},
 };
 
@@ -295,6 +296,6 @@ static int run_command(void *from, const char *const *paths, size_t count)
 int cmd_run(int argc, char **argv)
 {
     struct run_options options = {0};
-    const struct tool_command command = {&program, &options, &options.model, 0, run_command};
+    const struct tool_command command = {&program, &options, &options.model, 0, run_command, &options.tool};
     return tool_run(&command, argc, argv);
 }

@@ -76,6 +76,14 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     return PEN_OK;
 }
 
+static void describe(const struct backend *backend, void (*say)(void *context, const char *name, const char *value),
+                     void *context)
+{
+    (void)backend;
+    say(context, "xnnpack_generation", XC_LIBRARY);
+    say(context, "xnnpack_isa", isa_name());
+}
+
 /* Recurrent cells may be asked for their last state alone. */
 static bool first_optional(enum op op)
 {
@@ -110,6 +118,7 @@ const struct backend_ops backend_xnnpack = {
     .probe = probe,
     .open = backend_open,
     .close = backend_close,
+    .describe = describe,
     .claims = claims,
     .supports = supports,
     .plan_new = xnn_plan_new,

@@ -60,6 +60,7 @@ extern const struct emitter emit_conv_either;   /* Conv, ConvTranspose: NHWC, el
 extern const struct emitter emit_pool_either;   /* MaxPool, AveragePool, LpPool: NHWC, else over planes */
 extern const struct emitter emit_fourier;       /* DFT, STFT */
 extern const struct emitter emit_dynamic_quant; /* DynamicQuantizeLinear */
+extern const struct emitter emit_row_rounding;  /* RowRounding */
 
 /* emit_reduce_int.c: sums, products, maxima and minima of integers and truth values. */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);

@@ -76,6 +76,7 @@ uint32_t tf_row_set(struct build *b, uint32_t x, uint32_t at, uint32_t row)
 
 uint32_t tf_list_set(struct build *b, uint32_t list, uint32_t at, uint32_t item)
 {
+    list = tf_list_for(b, list, item);
     uint32_t gone[] = {list, at};
     if (!tf_list_is_sequence(b, list))
         return tf_row_set(b, list, at, item);

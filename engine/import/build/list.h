@@ -27,6 +27,15 @@ uint32_t tf_list_pop(struct build *b, uint32_t list, uint32_t *ret_item);
 uint32_t tf_list_stack(struct build *b, uint32_t list);
 uint32_t tf_list_concat(struct build *b, uint32_t list);
 uint32_t tf_list_length(struct build *b, uint32_t list); /* an i32 scalar */
+/*
+ * list_learn.c: lists of `count` values that a loop carries, reserved without the items' shape, become tensors where the loop's body tells that shape. body: turn,
+ * condition, carried, captures -> condition, carried; written with `start` as it is. captures: what stands for them outside, or NULL. True: start has changed,
+ * and the body must be written again.
+ */
+bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, uint32_t count,
+                    const uint32_t *captures);
+/* The list into which this item goes: a reserved one takes the item's shape. */
+uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item);
 /* Outputs of control flow are lists where its body's are: out[i] is as body's output first + i. */
 void tf_list_kinds(struct build *b, const uint32_t *out, uint32_t count, const struct graph *body, uint32_t first);
 /* Row `at` (an i64 scalar) of x becomes row, which has x's rank less one. */

@@ -220,17 +220,17 @@ struct loop {
     uint32_t carried;
 };
 
-static void loop_body(struct call *c, struct loop *l, struct build *inner)
+static void loop_body(struct call *c, struct loop *l, struct build *inner, const uint32_t *start)
 {
     struct shape scalar = shape_scalar();
-    uint32_t n = c->in_count, again = VALUE_NONE, at = 1;
+    uint32_t n = c->in_count, again = VALUE_NONE, at = 1, carried = 0;
     uint32_t *args = js_ids_new(c, n), *out = js_ids_new(c, n), *outs = js_ids_new(c, n + 1);
     (void)build_input(inner, "turn", 4, PEN_DTYPE_I64, &scalar);
     (void)build_input(inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
     if (!args || !out || !outs)
         return;
     for (uint32_t i = 0; i < n; i++)
-        args[i] = argument_make(c, inner, l->body, i, c->in[i], l->fixed[i]);
+        args[i] = argument_make(c, inner, l->body, i, l->fixed[i] ? c->in[i] : start[carried++], l->fixed[i]);
     inline_into(c, inner, l->body, args, n, out, n);
     for (uint32_t i = 0; i < n; i++)
         out[i] = l->fixed[i] ? args[i] : out[i];
@@ -241,6 +241,17 @@ static void loop_body(struct call *c, struct loop *l, struct build *inner)
             outs[at++] = out[i];
     }
     js_outputs_add(inner, outs, at);
+}
+
+static struct graph *loop_graph(struct call *c, struct loop *l, const uint32_t *start)
+{
+    struct graph *g = js_child_new(c);
+    struct build inner = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
+    if (!g)
+        return NULL;
+    loop_body(c, l, &inner, start);
+    js_child_done(c, &inner);
+    return c->b->status == PEN_OK ? g : NULL;
 }
 
 static void while_run(struct call *c, struct loop *l)
@@ -254,19 +265,18 @@ static void while_run(struct call *c, struct loop *l)
         l->carried += !l->fixed[i];
     }
     inline_into(c, b, l->cond, c->in, n, &first, 1);
-    struct graph *g = js_child_new(c);
-    if (!in || !out || !g)
+    if (!in || !out)
         return;
-    struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr};
-    loop_body(c, l, &inner);
-    js_child_done(c, &inner);
-    if (b->status != PEN_OK || b->missing->count > 0)
-        return;
-    in[1] = first;
     for (uint32_t i = 0; i < n; i++) {
         if (!l->fixed[i])
             in[2 + at++] = c->in[i];
     }
+    struct graph *g = loop_graph(c, l, in + 2);
+    if (g && tf_lists_learn(b, g, in + 2, l->carried, NULL))
+        g = loop_graph(c, l, in + 2);
+    if (!g || b->status != PEN_OK || b->missing->count > 0)
+        return;
+    in[1] = first;
     build_many(b, OP_Loop, in, 2 + l->carried, out, l->carried);
     build_graph(b, ATTR_body, g);
     build_int(b, ATTR_carried, l->carried);

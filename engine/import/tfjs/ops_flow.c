@@ -135,6 +135,17 @@ static void body_write(struct call *c, const struct loop *l, struct build *inner
     js_scope_region_fini(&again);
 }
 
+static struct graph *body_make(struct call *c, const struct loop *l, struct captures *captures, const uint32_t *start)
+{
+    struct graph *g = js_child_new(c);
+    struct build inner = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
+    if (!g)
+        return NULL;
+    body_write(c, l, &inner, captures, start);
+    js_child_done(c, &inner);
+    return c->b->status == PEN_OK ? g : NULL;
+}
+
 static uint32_t first_condition(struct call *c, const struct loop *l, const uint32_t *start)
 {
     struct captures none = {0};
@@ -186,11 +197,11 @@ static void exit_of(struct call *c)
     if (!start || c->b->status != PEN_OK)
         return;
     uint32_t first = first_condition(c, &l, start);
-    struct graph *g = js_child_new(c);
-    struct build inner = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
-    if (g)
-        body_write(c, &l, &inner, &captures, start);
-    js_child_done(c, &inner);
+    struct graph *g = body_make(c, &l, &captures, start);
+    if (g && tf_lists_learn(c->b, g, start, l.count, captures.outer)) {
+        captures = (struct captures){0};
+        g = body_make(c, &l, &captures, start);
+    }
     if (c->b->status == PEN_OK && c->b->missing->count == 0)
         loop_emit(c, &l, g, &captures, first, start);
 }

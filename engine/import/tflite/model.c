@@ -63,6 +63,7 @@ static void operator_read(struct scope *s, const struct fb_table *op)
     uint64_t index = fb_uint(op, OPERATOR_CODE, 4, 0);
     c.in = fb_vector(op, OPERATOR_IN, 4);
     c.out = fb_vector(op, OPERATOR_OUT, 4);
+    c.between = fb_vector(op, OPERATOR_BETWEEN, 4);
     c.custom_options = fb_vector(op, OPERATOR_CUSTOM, 1);
     if (index >= r->codes.count || r->f->broken || !tensors_exist(s, &c.in, true) || !tensors_exist(s, &c.out, false) ||
         c.out.count > TFLITE_OUTPUTS_MAX) {

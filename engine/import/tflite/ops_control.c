@@ -73,8 +73,9 @@ static uint32_t carried_make(struct call *c, struct build *inner, const struct t
 }
 
 /* The Loop's body: turn, condition, carried -> condition again, carried. */
-static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32_t body, uint32_t count)
+static void loop_body(struct call *c, struct build *inner, const uint32_t *start, uint32_t count)
 {
+    uint32_t cond = subgraph_option(c, 0), body = subgraph_option(c, 1);
     struct shape scalar = shape_scalar();
     uint32_t *in = graph_alloc(c->b->g, ((size_t)count + 1) * sizeof *in);
     uint32_t *out = graph_alloc(c->b->g, ((size_t)count + 1) * sizeof *out);
@@ -87,7 +88,7 @@ static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32
             build_stop(inner, PEN_ERR_CORRUPT, "a loop without its input %u", i);
             return;
         }
-        in[i] = carried_make(c, inner, t, lite_in(c, i));
+        in[i] = carried_make(c, inner, t, start[i]);
     }
     if (!in || !out) {
         build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for %u values of a loop", count);
@@ -104,6 +105,21 @@ static void loop_body(struct call *c, struct build *inner, uint32_t cond, uint32
     }
 }
 
+static struct graph *loop_graph(struct call *c, const uint32_t *start, uint32_t count)
+{
+    struct build *b = c->b;
+    struct graph *body = NULL;
+    if (b->status == PEN_OK && graph_new_child(b->g, &body) != PEN_OK)
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    if (b->status != PEN_OK)
+        return NULL;
+    struct build inner = {.g = body, .missing = b->missing, .reterr = b->reterr};
+    loop_body(c, &inner, start, count);
+    build_fini(&inner);
+    b->status = inner.status;
+    return body;
+}
+
 void lower_while(struct call *c)
 {
     struct build *b = c->b;
@@ -116,14 +132,11 @@ void lower_while(struct call *c)
     if (!in || !out || b->status != PEN_OK)
         return;
     subgraph_inline(c->s->r, b, subgraph_option(c, 0), c->s->depth + 1, in + 2, count, &first, 1);
-    if (b->status == PEN_OK && graph_new_child(b->g, &body) != PEN_OK)
-        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    body = loop_graph(c, in + 2, count);
+    if (body && tf_lists_learn(b, body, in + 2, count, NULL))
+        body = loop_graph(c, in + 2, count);
     if (b->status != PEN_OK)
         return;
-    struct build inner = {.g = body, .missing = b->missing, .reterr = b->reterr};
-    loop_body(c, &inner, subgraph_option(c, 0), subgraph_option(c, 1), count);
-    build_fini(&inner);
-    b->status = inner.status;
     if (b->missing->count > 0)
         return;
     in[0] = VALUE_NONE;

@@ -83,10 +83,11 @@ static bool whole_quantised(struct call *c)
     return lite_quantised(c, 0) && lite_quantised(c, 1) && lite_result_quantised(c, 0);
 }
 
-/* The data as the node wants it: as stored for integer arithmetic, else as floats. */
-static uint32_t data_in(struct call *c)
+/* The data as the node wants it: as stored for integer arithmetic, else as floats; an image is a row of a hybrid product. `channels`: of the result. */
+static uint32_t data_in(struct call *c, int64_t channels)
 {
-    return whole_quantised(c) ? lite_in(c, 0) : lite_real(c, 0);
+    bool each = lite_tensor(c, 1)->quant.count == (uint64_t)channels;
+    return whole_quantised(c) ? lite_in(c, 0) : lite_product_data(c, 0, 1, 1, each);
 }
 
 static void give(struct call *c, uint32_t y)
@@ -124,7 +125,7 @@ void lower_conv_2d(struct call *c)
                    words_plural((uint64_t)channels, "channel does", "channels do"), (long long)per_group);
         return;
     }
-    give(c, convolve(c, data_in(c), weights, &w, WEIGHT_OHWI, channels / per_group));
+    give(c, convolve(c, data_in(c, weights->dim[0]), weights, &w, WEIGHT_OHWI, channels / per_group));
 }
 
 void lower_depthwise(struct call *c)
@@ -144,7 +145,7 @@ void lower_depthwise(struct call *c)
         return;
     }
     struct shape hwim = shape_of(4, (int64_t[]){weights->dim[1], weights->dim[2], channels, out / channels});
-    give(c, convolve(c, data_in(c), &hwim, &w, WEIGHT_HWIM, channels));
+    give(c, convolve(c, data_in(c, out), &hwim, &w, WEIGHT_HWIM, channels));
 }
 
 /* Weights are DHWIO. */
@@ -181,6 +182,12 @@ void lower_conv_3d(struct call *c)
         tf_conv(c->b, lite_real(c, 0), lite_real(c, 1), lite_bias(c, 2, 0, 1), &w, WEIGHT_HWIO, channels / per_group));
 }
 
+/* The data of a transposed convolution. */
+static uint32_t data_turned(struct call *c)
+{
+    return lite_product_data(c, 2, 1, 1, lite_tensor(c, 1)->quant.count > 1);
+}
+
 /* Spatial axes of `dims`, a list over all of them. */
 static uint32_t spatial(struct call *c, uint32_t dims, uint32_t count)
 {
@@ -212,7 +219,7 @@ static uint32_t transpose_conv_open(struct call *c, uint32_t weights, struct tf_
     uint32_t zero = build_i64_scalar(b, 0), two = build_i64_scalar(b, 2);
     w.act = TF_ACT_NONE;
     w.padding = TF_VALID;
-    uint32_t all = tf_conv_transpose(b, lite_real(c, 2), weights, VALUE_NONE, &w, NULL);
+    uint32_t all = tf_conv_transpose(b, data_turned(c), weights, VALUE_NONE, &w, NULL);
     uint32_t size = spatial(c, lite_i64(c, 0), w.count), have = spatial(c, build_1(b, OP_Shape, all), w.count);
     uint32_t more = build_2(b, OP_Sub, have, size);
     uint32_t over = build_2(b, OP_Max, more, zero), lack = build_2(b, OP_Max, build_2(b, OP_Sub, size, have), zero);
@@ -241,7 +248,7 @@ static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *p
     if (open)
         lite_give_real(c, 0, transpose_conv_open(c, weights, *w));
     else
-        lite_give_real(c, 0, tf_conv_transpose(c->b, lite_real(c, 2), weights, lite_bias(c, 3, 2, 1), w, size));
+        lite_give_real(c, 0, tf_conv_transpose(c->b, data_turned(c), weights, lite_bias(c, 3, 2, 1), w, size));
 }
 
 void lower_transpose_conv(struct call *c)
@@ -326,7 +333,7 @@ void lower_pool(struct call *c)
 
 /* ---- matrices ------------------------------------------------------------------------------------------------------------ */
 
-enum { DENSE_FORMAT = 1, DENSE_KEEP = 2 };
+enum { DENSE_FORMAT = 1, DENSE_KEEP = 2, DENSE_ASYMMETRIC = 3 };
 
 /* [rows, units] with the dimensions of the data in front of the last one, where the operator keeps them. */
 static uint32_t like_data(struct call *c, uint32_t y, int64_t units)
@@ -369,9 +376,19 @@ void lower_fully_connected(struct call *c)
     uint32_t rows = lite_real(c, 0);
     if (x->shape.rank != 2 || x->shape.dim[1] != depth)
         rows = build_reshape(c->b, rows, (int64_t[]){-1, depth}, 2);
+    if (lite_hybrid(c, 0, 1))
+        rows = lite_rounded(c, rows, 1, fb_bool(&c->options, DENSE_ASYMMETRIC, false));
     uint32_t y = build_3(c->b, OP_Gemm, rows, lite_real(c, 1), lite_bias(c, 2, 0, 1));
     build_int(c->b, ATTR_transB, 1);
     lite_give_real(c, 0, like_data(c, tf_fuse(c->b, y, act, 0.0f), units));
+}
+
+static uint32_t swap_last(struct call *c, uint32_t x, int32_t rank)
+{
+    int64_t perm[PEN_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++)
+        perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return build_transpose(c->b, x, perm, (uint32_t)rank);
 }
 
 void lower_batch_matmul(struct call *c)
@@ -381,9 +398,16 @@ void lower_batch_matmul(struct call *c)
         build_stop(c->b, PEN_ERR_CORRUPT, "it lacks its second factor");
         return;
     }
+    bool turned = fb_bool(&c->options, 0, false);
+    uint32_t rows = lite_real(c, 0);
+    if (lite_hybrid(c, 0, 1) && x->shape.rank >= 2) {
+        rows = turned ? swap_last(c, rows, x->shape.rank) : rows;
+        rows = lite_rounded(c, rows, -1, fb_bool(&c->options, 2, false));
+        turned = false;
+    }
     lite_give_real(c, 0,
-                   tf_matmul(c->b, lite_real(c, 0), lite_real(c, 1), fb_bool(&c->options, 0, false),
-                             fb_bool(&c->options, 1, false), x->shape.rank, y->shape.rank));
+                   tf_matmul(c->b, rows, lite_real(c, 1), turned, fb_bool(&c->options, 1, false), x->shape.rank,
+                             y->shape.rank));
 }
 
 /* ids, table */

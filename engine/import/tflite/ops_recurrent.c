@@ -34,7 +34,8 @@ static bool plain_lstm(struct call *c, const struct lstm_in *at)
             (at->norm && lite_tensor(c, at->norm + i)))
             return false;
     }
-    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH;
+    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH && !lite_quantised(c, 0) &&
+           !lite_hybrid(c, 0, at->weights);
 }
 
 /* Biases of the input side; those of the recurrent side are zeros. */
@@ -97,7 +98,7 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
 void lower_sequence_lstm(struct call *c)
 {
     static const struct lstm_in at = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20};
+        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20, .asymmetric = 4};
     lite_give_real(c, 0, lstm(c, &at, false, fb_bool(&c->options, 3, false)));
 }
 
@@ -117,9 +118,9 @@ static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool 
 void lower_bidirectional_lstm(struct call *c)
 {
     static const struct lstm_in first = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 35, .cell = 36};
+        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 35, .cell = 36, .asymmetric = 5};
     static const struct lstm_in second = {
-        .weights = 18, .recurrent = 22, .peephole = 26, .bias = 29, .projection = 33, .state = 37, .cell = 38};
+        .weights = 18, .recurrent = 22, .peephole = 26, .bias = 29, .projection = 33, .state = 37, .cell = 38, .asymmetric = 5};
     bool time_major = fb_bool(&c->options, 4, true);
     if (lite_tensor(c, 39)) {
         build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input");
@@ -189,7 +190,7 @@ void lower_rnn(struct call *c)
 static void one_step(struct call *c)
 {
     static const struct lstm_in at = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20};
+        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20, .asymmetric = 4};
     lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
 }
 
@@ -234,7 +235,7 @@ void lower_lstm(struct call *c)
 
 /*
  * x, feature weights [filters, in], time weights [filters, memory], bias, state [batch, filters * memory]: the newest product enters the memory, the memory
- * is weighted over time, and `rank` filters make one unit.
+ * is weighted over time, and `rank` filters make one unit. The memory of integers has steps.
  */
 void lower_svdf(struct call *c)
 {
@@ -246,8 +247,13 @@ void lower_svdf(struct call *c)
         return;
     }
     int64_t filters = time->shape.dim[0], memory = time->shape.dim[1];
-    uint32_t fresh = build_2(b, OP_Gemm, lite_real(c, 0), lite_real(c, 1));
+    const struct tensor *memory_of = lite_tensor(c, 4);
+    bool integers = lite_quantised(c, 0) && lite_quantised(c, 4);
+    uint32_t data = lite_product_data(c, 0, 1, 1, fb_bool(&c->options, 2, false));
+    uint32_t fresh = build_2(b, OP_Gemm, data, lite_real(c, 1));
     build_int(b, ATTR_transB, 1);
+    if (integers)
+        fresh = lite_steps_of(b, fresh, &memory_of->quant, memory_of->dtype);
     uint32_t state = build_reshape(b, lite_real(c, 4), (int64_t[]){-1, filters, memory}, 3);
     uint32_t parts[] = {build_slice(b, state, 2, 1, INT64_MAX, 1), build_unsqueeze(b, fresh, 2)};
     uint32_t held = build_2(b, OP_Mul, build_axis_op(b, OP_Concat, parts, 2, 2), lite_real(c, 2));
@@ -255,6 +261,6 @@ void lower_svdf(struct call *c)
     uint32_t y = build_reshape(b, sums, (int64_t[]){-1, filters / rank, rank}, 3);
     y = build_reduce(b, OP_ReduceSum, y, build_i64(b, &last, 1), false);
     if (lite_tensor(c, 3))
-        y = build_2(b, OP_Add, y, lite_bias(c, 3, 0, 1));
+        y = build_2(b, OP_Add, y, integers ? lite_bias(c, 3, 4, 2) : lite_real(c, 3));
     lite_give_real(c, 0, tf_activate(b, y, lite_activation(c, 1), 0.0f));
 }

@@ -4,7 +4,8 @@
  * Quantised operators become the explicit forms of op.def (QLinearConv, QLinearAdd ... with scales and zero points as inputs), as ONNX has them, so that
  * one set of integer kernels serves both formats; where there is none, DequantizeLinear, the float operator and QuantizeLinear. Values carry their
  * quantisation in value.quant besides.
- * Hybrid rule: integer weights under float activations (dynamic range) are dequantised once, and the operator is computed in float.
+ * Hybrid rule: integer weights under float activations (dynamic range) are dequantised once; the activations are rounded to 8 bits row by row, as the
+ * interpreter does, and the operator is computed in float.
  * Threads: one-at-a-time.
  */
 #ifndef TFLITE_READER_H
@@ -40,7 +41,7 @@ enum {
     TENSOR_SIGNATURE = 7
 };
 enum { QUANT_SCALE = 2, QUANT_ZERO = 3, QUANT_AXIS = 6 };
-enum { OPERATOR_CODE = 0, OPERATOR_IN = 1, OPERATOR_OUT = 2, OPERATOR_OPTIONS = 4, OPERATOR_CUSTOM = 5 };
+enum { OPERATOR_CODE = 0, OPERATOR_IN = 1, OPERATOR_OUT = 2, OPERATOR_OPTIONS = 4, OPERATOR_CUSTOM = 5, OPERATOR_BETWEEN = 8 };
 enum { BUFFER_DATA = 0, BUFFER_OFFSET = 1, BUFFER_SIZE = 2 };
 
 /* Tables and variables by name: what fills them is read before what uses them. */
@@ -100,6 +101,7 @@ struct call {
     struct fb_text custom; /* name of a custom operator */
     struct fb_table options;
     struct fb_list in, out, custom_options;
+    struct fb_list between; /* tensors of which only the scales count */
 };
 
 typedef void (*lower_fn)(struct call *c);
@@ -107,6 +109,7 @@ typedef void (*lower_fn)(struct call *c);
 /* Where one direction's tensors of an LSTM begin; those of the second direction of a bidirectional operator lie further on. */
 struct lstm_in {
     uint32_t weights, recurrent, peephole, bias, projection, state, cell, norm;
+    unsigned asymmetric; /* field of the options */
 };
 
 /* ---- tensor.c --------------------------------------------------------------------------------------------------------------------- */
@@ -165,6 +168,8 @@ const struct tensor *lite_result(struct call *c, uint32_t index);
 uint32_t lite_real(struct call *c, uint32_t index);
 /* The bias (input `index`) of a product of these inputs, as floats. */
 uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weights);
+/* Integers of 32 bits by their own scale, as floats; anything else as lite_real. */
+uint32_t lite_bias_own(struct call *c, uint32_t index);
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
 void lite_give(struct call *c, uint32_t index, uint32_t value);
 void lite_give_real(struct call *c, uint32_t index, uint32_t value);
@@ -184,6 +189,15 @@ bool lite_result_quantised(struct call *c, uint32_t index);
 void lite_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero);
 /* The tensor's data as floats when it is a constant of integers with scales, or of halves; else VALUE_NONE. */
 uint32_t lite_constant(struct scope *s, const struct tensor *t);
+/*
+ * hybrid.c: input `index` of a product with weights `weights`, as floats. Where floats meet weights of integers, the interpreter rounds each row of the data to 8
+ * bits; so does this. axis: where a row begins; asymmetric: the range has 256 steps, zero anywhere.
+ */
+bool lite_hybrid(struct call *c, uint32_t index, uint32_t weights);
+uint32_t lite_rounded(struct call *c, uint32_t x, int64_t axis, bool asymmetric);
+/* x, on the steps that a tensor of this scale and type has. */
+uint32_t lite_steps_of(struct build *b, uint32_t x, const struct quant *q, enum pen_dtype dtype);
+uint32_t lite_product_data(struct call *c, uint32_t index, uint32_t weights, int64_t axis, bool asymmetric);
 enum tf_activation lite_activation(struct call *c, unsigned field);
 /* Clamps a quantised result to what the fused activation leaves of its range. */
 uint32_t lite_clamp(struct call *c, uint32_t y, enum tf_activation act);

@@ -129,6 +129,23 @@ static void strings_read(struct scope *s, struct tensor *t, const uint8_t *at, u
     t->bytes = (size_t)count * sizeof *items;
 }
 
+/* Constants of 4 bits become bytes: the low half of a byte comes first. The scales stay. */
+static void bytes_of_halves(struct scope *s, struct tensor *t)
+{
+    size_t count = (size_t)shape_elements(&t->shape);
+    const uint8_t *from = t->data;
+    int8_t *to = graph_alloc_data(s->b->g, count + READ_PAD);
+    for (size_t i = 0; to && i < count; i++) {
+        int half = from[i / 2] >> (i % 2 ? 4 : 0) & 15;
+        to[i] = (int8_t)(half < 8 ? half : half - 16);
+    }
+    if (!to)
+        build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for a constant");
+    t->data = to;
+    t->bytes = count;
+    t->dtype = PEN_DTYPE_I8;
+}
+
 static void data_read(struct scope *s, const struct fb_table *table, struct tensor *t)
 {
     const uint8_t *at = NULL;
@@ -159,6 +176,8 @@ static void data_read(struct scope *s, const struct fb_table *table, struct tens
     t->bytes = need;
     if (!t->data)
         build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for a constant");
+    else if (t->dtype == PEN_DTYPE_I4)
+        bytes_of_halves(s, t);
 }
 
 static void tensor_read(struct scope *s, const struct fb_table *table, struct tensor *t)

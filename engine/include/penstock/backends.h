@@ -35,10 +35,11 @@ const char *pen_backend_get(void);
 enum pen_status pen_backend_ready(struct pen_error *reterr);
 
 /*
- * Options of the backends that are opened from now on (pen_engine_options_init, then what differs; `backend` counts for the next choice by priority). Texts in it are
- * borrowed until pen_shutdown. Backends that are open are closed; PEN_ERR_BUSY: models are open on one, nothing was changed.
+ * The flags of the backends that are opened from now on (penstock/env.h); `backend` counts where pen_backend_set has not named one. The environment is copied. Without
+ * this call, or with NULL, it is the defaults and the variables PENSTOCK_ENGINE_<FLAG> of the process. Backends that are open are closed; PEN_ERR_BUSY: models are open
+ * on one, nothing was changed.
  */
-enum pen_status pen_backend_configure(const struct pen_engine_options *options, struct pen_error *reterr);
+enum pen_status pen_backend_configure(const struct pen_env *env, struct pen_error *reterr);
 
 /* The current backend's engine: flags, device, provenance, models with sessions of the caller's own. Borrowed until the backend is removed. */
 enum pen_status pen_backend_engine(struct pen_engine **ret_engine, struct pen_error *reterr);

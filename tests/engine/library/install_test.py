@@ -16,7 +16,7 @@ BUILD, SOURCE, CC, CXX = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(
 LIBRARY, DIGITS = SOURCE / "engine/library", SOURCE / "deploy/models/digits/1/model.onnx"
 COMMON = {"dtype.h", "precision.h", "status.h", "tensor.h"}
 # Headers of engine/include for our own programs alone. A new header is either here or in engine/library/package.cmake.
-PRIVATE = {"model_folder.h"}
+PRIVATE = {"model_folder.h", "flags.def", "flag_settings.def"}
 WARN = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 complaints, checks = [], 0
 

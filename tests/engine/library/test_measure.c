@@ -13,11 +13,12 @@ static struct pen_error error;
 
 static void open_digits(void)
 {
-    struct pen_engine_options options;
-    pen_engine_options_init(&options);
-    options.backend = "reference";
-    options.profile_nodes = true;
-    cr_assert_eq(pen_backend_configure(&options, &error), PEN_OK, "%s", error.text);
+    struct pen_env *env = NULL;
+    cr_assert_eq(pen_env_new(&env, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_env_assign(env, "backend=reference", PEN_ORIGIN_FLAG, "", &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_env_assign(env, "profile=op", PEN_ORIGIN_FLAG, "", &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_backend_configure(env, &error), PEN_OK, "%s", error.text);
+    pen_env_free(env);
     cr_assert_eq(pen_model_open(DIGITS, &model, &error), PEN_OK, "%s", error.text);
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -284,6 +285,30 @@ Test(runs, warm_prepares_a_session)
 
 /* ---- the backend ---------------------------------------------------------------------------------------------------- */
 
+static struct pen_env *env_of(const char *one, const char *other)
+{
+    struct pen_env *env = NULL;
+    cr_assert_eq(pen_env_new(&env, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_env_assign(env, one, PEN_ORIGIN_FLAG, "test", &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_env_assign(env, other, PEN_ORIGIN_FLAG, "test", &error), PEN_OK, "%s", error.text);
+    return env;
+}
+
+Test(backends, variables_count_where_nothing_is_configured)
+{
+    setenv("PENSTOCK_ENGINE_BACKEND", "reference", 1);
+    cr_assert_str_eq(pen_backend_get(), "reference");
+    cr_assert_eq(pen_shutdown(NULL), PEN_OK);
+    setenv("PENSTOCK_ENGINE_BAKEND", "reference", 1);
+    cr_assert_eq(pen_backend_ready(&error), PEN_ERR_INVALID);
+    cr_assert_not_null(strstr(error.text, "PENSTOCK_ENGINE_BACKEND"), "the right name is told: %s", error.text);
+    struct pen_env *env = env_of("backend=reference", "threads=2");
+    cr_assert_eq(pen_backend_configure(env, &error), PEN_OK);
+    cr_assert_eq(pen_backend_ready(&error), PEN_OK, "a program's own environment reads no variables: %s", error.text);
+    pen_env_free(env);
+    cr_assert_eq(pen_shutdown(NULL), PEN_OK);
+}
+
 Test(backends, the_best_that_works_is_chosen)
 {
     struct pen_backend_info infos[8];
@@ -314,19 +339,17 @@ Test(backends, a_choice_that_fails_leaves_the_current_one)
 
 Test(runs, models_stay_on_their_backend_and_hold_it)
 {
-    struct pen_engine_options options;
+    struct pen_env *env = env_of("backend=reference", "placement=strict");
     struct pen_engine *engine = NULL;
     cr_assert_eq(pen_backend_remove("reference", &error), PEN_ERR_BUSY);
     cr_assert_str_eq(error.text, "1 models are open on reference: close them first");
-    pen_engine_options_init(&options);
-    options.strict = true;
-    cr_assert_eq(pen_backend_configure(&options, &error), PEN_ERR_BUSY);
+    cr_assert_eq(pen_backend_configure(env, &error), PEN_ERR_BUSY);
     cr_assert_eq(pen_shutdown(&error), PEN_ERR_BUSY);
     cr_assert_str_eq(pen_backend_get(), "reference");
     pen_model_close(model);
-    options.backend = "reference";
-    cr_assert_eq(pen_backend_configure(&options, &error), PEN_OK, "%s", error.text);
-    cr_assert_str_eq(pen_backend_get(), "reference", "the options' choice");
+    cr_assert_eq(pen_backend_configure(env, &error), PEN_OK, "%s", error.text);
+    pen_env_free(env);
+    cr_assert_str_eq(pen_backend_get(), "reference", "the environment's choice");
     cr_assert_eq(pen_backend_engine(&engine, &error), PEN_OK);
     size_t count = 0;
     bool strict = false;
@@ -334,7 +357,7 @@ Test(runs, models_stay_on_their_backend_and_hold_it)
     for (size_t i = 0; i < count; i++) {
         strict = strict || (strcmp(flags[i].name, "placement") == 0 && strcmp(flags[i].value, "strict") == 0);
     }
-    cr_assert(strict, "the options count");
+    cr_assert(strict, "the flags count");
     cr_assert_eq(pen_model_load(engine, path, &model, &error), PEN_OK, "%s", error.text);
     const float values[1] = {8};
     struct pen_tensor_handle *x = tensor_of("x", values, 1), *out[2];
@@ -348,17 +371,19 @@ Test(runs, models_stay_on_their_backend_and_hold_it)
 
 Test(runs, a_device_has_the_run_when_the_call_returns)
 {
+    struct pen_env *env = env_of("vk_allow_software=on", "vk_in_flight=2");
     struct pen_engine_options options;
     struct pen_backend_info info;
     pen_engine_options_init(&options);
     options.vulkan.allow_software = true;
-    options.vulkan.in_flight = 2;
     if (!pen_backend_find(&options, "vulkan", &info) || !info.available) {
+        pen_env_free(env);
         cr_skip_test("vulkan: not here");
     }
     pen_model_close(model);
     onnx_write_slow(path, 4);
-    cr_assert_eq(pen_backend_configure(&options, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_backend_configure(env, &error), PEN_OK, "%s", error.text);
+    pen_env_free(env);
     cr_assert_eq(pen_backend_set("vulkan", &error), PEN_OK, "%s", error.text);
     cr_assert_eq(pen_model_open(path, &model, &error), PEN_OK, "%s", error.text);
     static float pixels[16 * 64 * 64];

@@ -177,6 +177,7 @@ static const enum op none[] = {
     OP_QuantizeLinear,
     OP_DequantizeLinear,
     OP_DynamicQuantizeLinear,
+    OP_RowRounding,
     OP_QLinearAdd,
     OP_QLinearMul,
     OP_QLinearSigmoid,

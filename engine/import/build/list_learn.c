@@ -1,0 +1,117 @@
+/* Lists whose items have no shape in the file: what the body of a loop puts into them tells it. */
+#include <stdlib.h>
+
+#include "graph/infer.h"
+#include "import/build/list.h"
+
+/* A list of zeros as tf_list_reserve makes it when it knows no shape: how many items, as a list of one integer; VALUE_NONE: another list. */
+static uint32_t fresh_length(const struct build *b, uint32_t list)
+{
+    const struct value *v = build_value(b, list);
+    const struct node *split = v && v->producer != NODE_NONE ? &b->g->nodes[v->producer] : NULL;
+    if (!split || split->op != OP_SplitToSequence || v->kind != VALUE_SEQUENCE)
+        return VALUE_NONE;
+    const struct value *x = build_value(b, split->in[0]);
+    const struct node *expand = x && x->producer != NODE_NONE ? &b->g->nodes[x->producer] : NULL;
+    const struct value *zero = expand && expand->op == OP_Expand ? build_value(b, expand->in[0]) : NULL;
+    return zero && zero->data && zero->shape.rank == 0 ? expand->in[1] : VALUE_NONE;
+}
+
+/* The item that the body sets in the list that it gives as this value; VALUE_NONE: none, or more than one. */
+static uint32_t item_set(const struct graph *body, uint32_t value)
+{
+    const struct node *n = NULL;
+    for (uint32_t steps = 0; steps < body->node_count; steps++) {
+        uint32_t producer = value == VALUE_NONE ? NODE_NONE : body->values[value].producer;
+        n = producer == NODE_NONE ? NULL : &body->nodes[producer];
+        if (!n || n->op != OP_Identity)
+            break;
+        value = n->in[0];
+    }
+    bool sets = n && n->op == OP_SequenceInsert && n->in_count == 3;
+    uint32_t erased = sets ? body->values[n->in[0]].producer : NODE_NONE;
+    return erased != NODE_NONE && body->nodes[erased].op == OP_SequenceErase ? n->in[1] : VALUE_NONE;
+}
+
+static struct shape shape_outside(struct build *b, uint32_t value)
+{
+    struct shape s = shape_unknown();
+    int32_t rank = build_rank(b, value);
+    if (rank < 0 || rank > PEN_MAX_RANK)
+        return s;
+    s.rank = rank;
+    for (int32_t d = 0; d < rank; d++)
+        s.dim[d] = build_dim(b, value, d);
+    return s;
+}
+
+/* Shapes of the body's inputs: turn, condition, what is carried, captures. */
+static struct shape *shapes_in(struct build *b, const struct graph *body, const uint32_t *start, uint32_t count,
+                               const uint32_t *captures)
+{
+    struct shape *shapes = calloc((size_t)body->input_count + 1, sizeof *shapes);
+    for (uint32_t i = 0; shapes && i < body->input_count; i++) {
+        uint32_t outside = i < 2                          ? VALUE_NONE
+                           : i < 2 + count                ? start[i - 2]
+                           : captures && i >= 2 + count ? captures[i - 2 - count]
+                                                          : VALUE_NONE;
+        shapes[i] = i < 2                       ? shape_scalar()
+                    : outside == VALUE_NONE     ? body->values[body->inputs[i]].shape
+                                                : shape_outside(b, outside);
+    }
+    return shapes;
+}
+
+/* What a turn gives back has the shape that it took: then all turns are alike. */
+static bool turns_alike(const struct graph *body, const struct shape_env *env, const struct shape *shapes,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact *f = &env->facts[body->outputs[1 + i]];
+        if (f->kind == VALUE_TENSOR && shape_known(&shapes[2 + i]) && !shape_equal(&f->shape, &shapes[2 + i]))
+            return false;
+    }
+    return true;
+}
+
+/* The list anew, as a tensor, when the item's shape is known. */
+static bool list_shape(struct build *b, uint32_t *list, const struct shape *item)
+{
+    uint32_t length = fresh_length(b, *list);
+    if (!shape_known(item) || item->rank >= PEN_MAX_RANK || length == VALUE_NONE)
+        return false;
+    uint32_t dims = build_i64(b, item->dim, (uint32_t)item->rank);
+    *list = tf_list_reserve(b, build_reshape(b, length, NULL, 0), dims, build_dtype(b, *list));
+    return b->status == PEN_OK;
+}
+
+bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, uint32_t count,
+                    const uint32_t *captures)
+{
+    struct shape_env *env = NULL;
+    bool any = false, changed = false;
+    for (uint32_t i = 0; i < count && b->status == PEN_OK; i++)
+        any |= tf_list_is_sequence(b, start[i]) && fresh_length(b, start[i]) != VALUE_NONE;
+    if (!any || b->missing->count > 0 || body->output_count != count + 1)
+        return false;
+    struct shape *shapes = shapes_in(b, body, start, count, captures);
+    if (shapes && shape_env_new(body, shapes, NULL, false, &env, NULL) == PEN_OK &&
+        turns_alike(body, env, shapes, count)) {
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t item = item_set(body, body->outputs[1 + i]);
+            if (item != VALUE_NONE && tf_list_is_sequence(b, start[i]))
+                changed |= list_shape(b, &start[i], &env->facts[item].shape);
+        }
+    }
+    shape_env_free(env);
+    free(shapes);
+    return changed;
+}
+
+uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item)
+{
+    struct shape shape = shape_outside(b, item);
+    if (tf_list_is_sequence(b, list))
+        (void)list_shape(b, &list, &shape);
+    return list;
+}
