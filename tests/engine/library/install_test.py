@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """install_test.py BUILD SOURCE CC CXX - installs the engine into a fresh folder and uses the library as a stranger would.
+install_test.py --map SOURCE - writes engine/library/penstock-engine.map anew from the headers that package.cmake installs.
 
 Headers as C and C++; the symbols that the headers declare, that penstock-engine.map lists and that both libraries export are the same; the manual page has every
 prototype; the examples are built by pkg-config, by the CMake package and statically, and run; a program may link libpenstock, too.
@@ -12,7 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-BUILD, SOURCE, CC, CXX = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3], sys.argv[4]
+if sys.argv[1] == "--map":
+    BUILD, SOURCE, CC, CXX = None, Path(sys.argv[2]).resolve(), None, None
+else:
+    BUILD, SOURCE, CC, CXX = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3], sys.argv[4]
 LIBRARY, DIGITS = SOURCE / "engine/library", SOURCE / "deploy/models/digits/1/model.onnx"
 COMMON = {"dtype.h", "precision.h", "status.h", "tensor.h"}
 # Headers of engine/include for our own programs alone. A new header is either here or in engine/library/package.cmake.
@@ -51,6 +55,16 @@ def declared(path):
         if name and not statement.startswith("typedef"):
             found[name.group(1)] = statement
     return found
+
+
+def map_write():
+    public = re.search(r"^set\(public ([^)]*)\)", (LIBRARY / "package.cmake").read_text(), re.M).group(1).split()
+    own = {name for header in public for name in declared(SOURCE / "engine/include/penstock" / header)}
+    common = {name for header in COMMON for name in declared(SOURCE / "proto/include/penstock" / header)}
+    lines = ["/* The symbols of libpenstock-engine: what its headers declare, by name, so that nothing else leaks. `install_test.py --map` writes it, install_test.py compares. */",
+             "PENSTOCK_ENGINE_0 {", "global:", *(f"    {name};" for name in sorted(own)), "    /* of proto/include: libpenstock has the same */",
+             *(f"    {name};" for name in sorted(common)), "local:", "    *;", "};"]
+    (LIBRARY / "penstock-engine.map").write_text("\n".join(lines) + "\n")
 
 
 def headers_compile(headers, flags, work):
@@ -155,6 +169,9 @@ def beside_the_client(work, prefix, libraries):
 
 
 def main():
+    if BUILD is None:
+        map_write()
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         prefix = work / "usr"
