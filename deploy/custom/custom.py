@@ -73,7 +73,7 @@ def whole_engine(given, output):
     if given:
         return Path(given).resolve()
     print("building the whole engine first (--engine PATH names one that is there)", flush=True)
-    built(output / "whole", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker", targets=PROGRAMS)
+    built(output / "whole", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker", targets=[*PROGRAMS, "penstock_engine_shared"])
     return output / "whole/bin/penstock-engine"
 
 
