@@ -2,7 +2,7 @@
 #
 # Run at install time, so that --prefix counts. The files in deploy/ are written for /usr; every other prefix P keeps all of it below P:
 #   /usr/bin -> P/bin, /etc -> P/etc, /var -> P/var. For / and /usr, settings are in /etc and state in /var (FHS, GNUInstallDirs).
-# install_part.cmake sets PENSTOCK_PART (broker, worker, dev), PENSTOCK_SOURCE, PENSTOCK_BINARY and, as configured, PENSTOCK_SYSCONFDIR, PENSTOCK_LOCALSTATEDIR,
+# install_part.cmake sets PENSTOCK_PART (broker, worker, gateway, dev, enginedev), PENSTOCK_SOURCE, PENSTOCK_BINARY and, as configured, PENSTOCK_SYSCONFDIR, PENSTOCK_LOCALSTATEDIR,
 # PENSTOCK_BINDIR, PENSTOCK_LIBDIR, PENSTOCK_INCLUDEDIR, PENSTOCK_DATADIR, and PENSTOCK_VERSION.
 
 string(REGEX REPLACE "(.)/+$" "\\1" prefix "${CMAKE_INSTALL_PREFIX}")
@@ -76,9 +76,15 @@ elseif(PENSTOCK_PART STREQUAL "worker")
 elseif(PENSTOCK_PART STREQUAL "gateway")
   put(${units} systemd/penstock-gateway.service)
   put_settings(config/gateway.conf)
-elseif(PENSTOCK_PART STREQUAL "dev")
+elseif(PENSTOCK_PART MATCHES "dev$")
   string(REGEX REPLACE "^${prefix}/" "\${prefix}/" libdir "${lib}")
   string(REGEX REPLACE "^${prefix}/" "\${prefix}/" includedir "${include}")
-  configure_file(${PENSTOCK_SOURCE}/client-lib/cmake/penstock.pc.in ${made}/penstock.pc @ONLY)
-  file(INSTALL ${made}/penstock.pc DESTINATION ${lib}/pkgconfig)
+  set(template client-lib/cmake/penstock)
+  if(PENSTOCK_PART STREQUAL "enginedev")
+    set(template engine/library/penstock-engine)
+    include(${PENSTOCK_BINARY}/private.cmake)
+  endif()
+  get_filename_component(name ${template} NAME)
+  configure_file(${PENSTOCK_SOURCE}/${template}.pc.in ${made}/${name}.pc @ONLY)
+  file(INSTALL ${made}/${name}.pc DESTINATION ${lib}/pkgconfig)
 endif()

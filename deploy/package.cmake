@@ -80,7 +80,7 @@ set(CPACK_SET_DESTDIR ON) # absolute places: /etc, /var
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL broker worker gateway cli engine models lib dev)
+set(CPACK_COMPONENTS_ALL broker worker gateway cli engine models lib dev enginelib enginedev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/deploy/debian/prepare.cmake)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -119,7 +119,17 @@ penstock_package(lib libpenstock0 "client library of the Penstock inference work
                  "Submits inference jobs to a broker: blocking, as futures, or from an event\nloop.")
 penstock_package(dev libpenstock-dev "client library of Penstock: headers"
                  "Headers, the static library, a pkg-config file and a CMake package of the\nclient library of the Penstock inference worker pool, its manual pages and\nexamples.")
+penstock_package(enginelib libpenstock-engine0 "inference engine of Penstock: shared library"
+                 "Runs ONNX, TFLite and TensorFlow.js models on CPUs and GPUs, within a\nprogram and without a network.")
+penstock_package(enginedev libpenstock-engine-dev "inference engine of Penstock: headers"
+                 "Headers, the static library, a pkg-config file and a CMake package of the\ninference engine of Penstock, its manual page and examples.")
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_ENGINELIB_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_ENGINEDEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_ENGINEDEV_PACKAGE_DEPENDS "libpenstock-engine0 (= ${PROJECT_VERSION}), libcjson-dev, libsodium-dev")
+if(xnnpack IN_LIST PENSTOCK_BUILT_BACKENDS)
+  string(APPEND CPACK_DEBIAN_ENGINEDEV_PACKAGE_DEPENDS ", libxnnpack-dev, libpthreadpool-dev")
+endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpenstock0 (= ${PROJECT_VERSION}), libzmq3-dev, libprotobuf-c-dev, libxxhash-dev, libsodium-dev, libcjson-dev, libpng-dev, libjpeg-dev, libwebp-dev")
 set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)

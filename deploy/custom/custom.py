@@ -17,7 +17,7 @@ KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", 
 LOCK_KEYS = ("version", "sizes")  # what a lock file says beside them; a build from it makes them anew
 BACKENDS, IMPORTERS = ("reference", "xnnpack", "vulkan"), ("onnx", "tfjs", "tflite")
 PRECISIONS = ("f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8")
-PROGRAMS = ("penstock-engine", "penstock-worker")
+PROGRAMS, LIBRARY = ("penstock-engine", "penstock-worker"), "libpenstock-engine"
 
 
 def refuse(sentence):
@@ -75,7 +75,7 @@ def whole_engine(given, output):
     if given:
         return Path(given).resolve()
     print("building the whole engine first (--engine PATH names one that is there)", flush=True)
-    built(output / "whole", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker", targets=PROGRAMS)
+    built(output / "whole", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker", targets=[*PROGRAMS, "penstock_engine_shared"])
     return output / "whole/bin/penstock-engine"
 
 
@@ -123,25 +123,26 @@ def settled(config, lines):
 def cut(output, listed, backends, importers, pictures):
     folder = output / "build"
     built(folder, f"-DPENSTOCK_KERNELS={listed}", f"-DPENSTOCK_BACKENDS={';'.join(backends)}", f"-DPENSTOCK_IMPORTERS={';'.join(importers)}",
-          "-DPENSTOCK_STATIC=ON", f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker", targets=[*PROGRAMS, "engine", "proto_base"])
+          "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib", f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker",
+          targets=[*PROGRAMS, "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"])
     (output / "bin").mkdir(exist_ok=True)
     for program in PROGRAMS:
         run(["strip", "-o", output / "bin" / program, folder / "bin" / program])
-    shutil.copytree(SOURCE / "engine/include/penstock", output / "include/penstock", dirs_exist_ok=True)
-    shutil.copytree(SOURCE / "proto/include/penstock", output / "include/penstock", dirs_exist_ok=True)
-    (output / "lib").mkdir(exist_ok=True)
-    for library in ("libengine.a", "libproto_base.a"):
-        run(["strip", "--strip-debug", "-o", output / "lib" / library, folder / "lib" / library])
+    for component in ("enginelib", "enginedev"):
+        run(["cmake", "--install", folder / "engine", "--prefix", output, "--component", component, "--strip"])
+    for library in (output / "lib").glob("libpenstock-engine.a"):
+        run(["strip", "--strip-debug", library])
 
 
 def weighed(output, engine):
     """What each program weighs, beside that of the whole engine where its map is there."""
     sizes = {}
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, LIBRARY):
+        place = output / "bin" / program if program != LIBRARY else output / "lib" / f"{LIBRARY}.so.0"
         before = engine.parent.parent / "maps" / f"{program}.map" if engine else None
         compared = before is not None and before.exists()
         options = ["--before", before, "--svg", output / f"{program}.svg"] if compared else []
-        told = json.loads(run([output / "bin/penstock-engine", "sizes", "--json", "--program", output / "bin" / program, "--map", output / "build/maps" / f"{program}.map", *options]))
+        told = json.loads(run([output / "bin/penstock-engine", "sizes", "--json", "--program", place, "--map", output / "build/maps" / f"{program}.map", *options]))
         sizes[program] = {"file_bytes": told["file_bytes"], "code": told["code"], "engine": told["engine"], "parts": {p["name"]: p["code"] + p["other"] for p in told["parts"] if p["code"] + p["other"]},
                           "libraries": {item["path"]: item["bytes"] for item in told["libraries"]}, "libraries_bytes": told["libraries_bytes"]}
         if compared:

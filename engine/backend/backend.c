@@ -6,6 +6,7 @@
 #include "graph/kept.h"
 
 _Thread_local bool backend_alone;
+atomic_uint_least64_t backend_device_bytes;
 
 const struct backend_ops *backend_find(const char *name)
 {

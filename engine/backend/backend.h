@@ -18,6 +18,8 @@
 
 /* The calling thread works without helpers: pen_thread_alone. */
 extern _Thread_local bool backend_alone;
+/* Memory of devices that all backends hold: pen_memory. A backend with a device adds and takes away. */
+extern atomic_uint_least64_t backend_device_bytes;
 
 struct backend;
 struct plan;

@@ -10,8 +10,6 @@
 #include "graph/explain.h"
 #include "graph/pass.h"
 
-struct engine_counters engine_counters;
-
 /* A fact of words and numbers. */
 static void __attribute__((format(printf, 3, 4)))
 fact_add(struct pen_engine *e, const char *name, const char *format, ...)
@@ -428,17 +426,6 @@ uint64_t pen_engine_compiled(const struct pen_engine *engine)
         count += ops->compiled != NULL ? ops->compiled(engine->backends[i].self) : 0;
     }
     return count;
-}
-
-void pen_memory(struct pen_memory *ret_memory)
-{
-    *ret_memory = (struct pen_memory){
-        .models = engine_counters.models,
-        .sessions = engine_counters.sessions,
-        .buckets = engine_counters.buckets,
-        .weights_bytes = engine_counters.weights_bytes,
-        .arena_bytes = engine_counters.arena_bytes,
-    };
 }
 
 /* Values are checked behind the backends: then each has to leave its partition. NaN that ends a run is found by the backends themselves. */

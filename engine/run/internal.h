@@ -45,6 +45,10 @@ struct pen_model {
     enum pen_precision precision; /* what it computes in */
     _Atomic bool digest_known;
     uint8_t digest[16];
+    /* What a room above keeps for the model, and how it is given back: before the model itself goes. NULL = nothing. */
+    void *attached;
+    void (*attached_free)(void *attached);
+    bool opened; /* by pen_model_open: its backend counts it */
 };
 
 #define SESSION_VARIANTS 4 /* that a session keeps ready */
@@ -120,9 +124,15 @@ enum pen_status session_idle(const struct pen_session *s, struct pen_error *rete
 /* May the bound buffers be written? Not before a run that has not read its inputs. */
 enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr);
 
+/* session_flights.c: binds, copies the inputs and submits. */
+enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs, size_t count,
+                              const struct pen_stop *stop, struct pen_error *reterr);
+/* session.c: the inputs into the bound buffers. */
+enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr);
+
 struct engine_counters {
-    atomic_uint_least64_t models, sessions, weights_bytes, arena_bytes, buckets;
+    atomic_uint_least64_t models, sessions, weights_bytes, arena_bytes, buckets, tensors, tensor_bytes, peak_bytes;
 };
-extern struct engine_counters engine_counters; /* pen_memory() */
+extern struct engine_counters engine_counters; /* memory.c: pen_memory() */
 
 #endif

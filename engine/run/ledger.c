@@ -2,12 +2,14 @@
 
 #include "assertion.h"
 #include "run/internal.h"
+#include "run/memory.h"
 
 /* Unsigned differences: what is less wraps, and adding it subtracts. */
 void model_ledger_weights(struct model_ledger *m, uint64_t before, uint64_t now)
 {
     atomic_fetch_add(&m->weights_bytes, now - before);
     atomic_fetch_add(&engine_counters.weights_bytes, now - before);
+    memory_peak_note();
 }
 
 void ledger_book(struct ledger *l, uint64_t before, uint64_t now)
@@ -17,6 +19,7 @@ void ledger_book(struct ledger *l, uint64_t before, uint64_t now)
     const uint64_t sessions = atomic_fetch_add(&l->model->sessions_bytes, now - before);
     const uint64_t all = atomic_fetch_add(&engine_counters.arena_bytes, now - before);
     PEN_ASSERT(sessions >= before && all >= before, "the sums hold what each session has booked");
+    memory_peak_note();
 }
 
 uint64_t ledger_limit(const struct ledger *l)

@@ -172,6 +172,9 @@ void pen_model_free(struct pen_model *model)
     if (model == NULL) {
         return;
     }
+    if (model->attached != NULL) {
+        model->attached_free(model->attached);
+    }
     atomic_fetch_sub(&engine_counters.models, 1);
     variants_free(model->variants);
     model_ledger_weights(&model->ledger, model->bytes, 0);

@@ -307,7 +307,7 @@ enum pen_status pen_session_run_bound(struct pen_session *session, const struct 
     return status == PEN_OK ? chosen_run(session, &ran, stop, ret_outputs, ret_count, reterr) : status;
 }
 
-static enum pen_status inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr)
+enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr)
 {
     const struct graph *g = s->model->graph;
     for (uint32_t i = 0; i < g->input_count; i++) {
@@ -343,7 +343,7 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
         status = pen_session_bind(session, inputs, count, reterr);
     }
     if (status == PEN_OK) {
-        status = inputs_copy(session, inputs, reterr);
+        status = session_inputs_copy(session, inputs, reterr);
     }
     if (status == PEN_OK) {
         status = pen_session_run_bound(session, stop, ret_outputs, ret_count, reterr);

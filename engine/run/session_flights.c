@@ -47,6 +47,16 @@ enum pen_status pen_session_submit(struct pen_session *session, const struct pen
     return status;
 }
 
+enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs, size_t count,
+                              const struct pen_stop *stop, struct pen_error *reterr)
+{
+    enum pen_status status = pen_session_bind(s, inputs, count, reterr);
+    if (status == PEN_OK) {
+        status = session_inputs_copy(s, inputs, reterr);
+    }
+    return status == PEN_OK ? pen_session_submit(s, stop, reterr) : status;
+}
+
 enum pen_status pen_session_await(struct pen_session *session, uint64_t timeout_us,
                                   const struct pen_tensor **ret_outputs, size_t *ret_count, struct pen_error *reterr)
 {

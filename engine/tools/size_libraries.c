@@ -17,20 +17,40 @@ static enum pen_status fail(struct pen_error *reterr, const char *what, const ch
     return pen_error_set(reterr, PEN_ERR_IO, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* A program without PT_INTERP is static, and would run if it were started. */
-static bool is_dynamic(const char *program)
+/* The loader that a program names (PT_INTERP). False: a static program, which would run if it were started, or a library. */
+static bool loader_of(const char *program, char *ret_loader, size_t room)
 {
     char head[4096];
     int fd = open(program, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, head, sizeof head) : -1;
+    ssize_t got = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
     if (fd >= 0) {
         close(fd);
     }
-    return got > 0 && memmem(head, (size_t)got, "/ld-", 4) != NULL;
+    const char *name = got > 0 ? memmem(head, (size_t)got, "/ld-", 4) : NULL;
+    if (name == NULL) {
+        return false;
+    }
+    head[got] = '\0';
+    while (name > head && name[-1] != '\0') {
+        name--;
+    }
+    const size_t length = strlen(name);
+    if (length >= room) {
+        return false;
+    }
+    memcpy(ret_loader, name, length + 1);
+    return true;
+}
+
+/* Which loader can list the libraries: a library names none, and takes ours. */
+static bool loader_find(const char *program, char *ret_loader, size_t room)
+{
+    const bool library = strstr(program, ".so") != NULL;
+    return loader_of(program, ret_loader, room) || (library && loader_of("/proc/self/exe", ret_loader, room));
 }
 
 /* The dynamic loader lists instead of starting the program; its lines come through the pipe. */
-static FILE *loader_start(const char *program, pid_t *ret_pid)
+static FILE *loader_start(const char *loader, const char *program, pid_t *ret_pid)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -39,8 +59,7 @@ static FILE *loader_start(const char *program, pid_t *ret_pid)
     pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], STDOUT_FILENO);
-        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
-        execl(program, program, (char *)NULL);
+        execl(loader, loader, "--list", program, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -84,13 +103,16 @@ enum pen_status size_libraries_read(const char *program, struct size_libraries *
         return fail(reterr, "look at", program);
     }
     ret_list->program = (uint64_t)st.st_size;
-    if (!is_dynamic(program)) {
+    char line[512], loader[256], path[PATH_MAX];
+    if (realpath(program, path) == NULL) {
+        return fail(reterr, "look at", program);
+    }
+    if (!loader_find(path, loader, sizeof loader)) {
         return PEN_OK;
     }
-    char line[512];
     pid_t pid = 0;
     int status = 0;
-    FILE *f = loader_start(program, &pid);
+    FILE *f = loader_start(loader, path, &pid);
     if (f == NULL) {
         return fail(reterr, "start", program);
     }

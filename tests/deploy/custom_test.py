@@ -63,6 +63,10 @@ def told_by_the_engine(folder):
     told = json.loads(subprocess.run([ENGINE, "kernels", "--backend", "reference", "--json", MODEL], capture_output=True, text=True).stdout)
     expect({"operator": "Conv", "type": "f32", "backend": "reference"} in told["kernels"], "penstock-engine kernels --json: kernels")
     expect({"format": "onnx", "operator": "Conv"} in told["imports"] and told["precisions"] == ["f32"], "penstock-engine kernels --json: imports, precisions")
+    library = BIN.parent / "lib/libpenstock-engine.so.0"
+    whole = json.loads(subprocess.run([ENGINE, "sizes", "--json", "--program", library, "--map", BIN.parent / "maps/libpenstock-engine.map"], capture_output=True, text=True).stdout or "{}")
+    parts = {part["name"]: part["code"] for part in whole.get("parts", [])}
+    expect(parts.get("engine/library", 0) > 1000 and any("libc.so" in item["path"] for item in whole["libraries"]), "penstock-engine sizes of the library")
     svg, image = folder / "sizes.svg", folder / "image"
     before = BIN.parent / "maps/penstock-worker.map"
     sizes = subprocess.run([ENGINE, "sizes", "--json", "--svg", svg, "--image", image, *(["--before", before] if before.exists() else [])], capture_output=True, text=True)

@@ -41,7 +41,7 @@ trap leave EXIT
 in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 
 check "cpack makes the packages" bash -c "cd '$build' && cpack --config CPackConfig.cmake -B '$folder/debs'"
-check "eight packages: the gateway, the libraries, the engine and the digits too" test "$(ls "$folder"/debs/*.deb 2>/dev/null | wc -l)" = 8
+check "ten packages: the gateway, the libraries, the engine and the digits too" test "$(ls "$folder"/debs/*.deb 2>/dev/null | wc -l)" = 10
 if command -v lintian >/dev/null; then
     check "lintian has no word to say" bash -c "lintian --allow-root --fail-on error,warning '$folder'/debs/*.deb"
 else
@@ -63,9 +63,9 @@ in_root apt-get -qq update >"$folder/out" 2>&1 || skip "no Debian mirror can be 
 words=$(sed -n 's/^\(apt-get install \.\/build\/packages.*\)/\1/p' "$source/deploy/README.md")
 printf 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\nquiet "2";\n' >"$root/etc/apt/apt.conf.d/90test"
 check "they install as README.md says: $words" in_root bash -c "cd / && $words"
-check "all of them" bash -c "chroot '$root' dpkg-query -W -f '\${Status}\n' penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev | grep -c 'ok installed' | grep -qx 7"
+check "all of them" bash -c "chroot '$root' dpkg-query -W -f '\${Status}\n' penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev libpenstock-engine0 libpenstock-engine-dev | grep -c 'ok installed' | grep -qx 9"
 check "the library is known to the linker at once" in_root bash -c 'ldconfig -p | grep -q libpenstock.so.0'
-check "licence, changelog and manual pages come along" in_root bash -c 'for p in penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev; do test -s /usr/share/doc/$p/copyright && test -s /usr/share/doc/$p/changelog.gz || exit 1; done
+check "licence, changelog and manual pages come along" in_root bash -c 'for p in penstock penstock-broker penstock-worker penstock-engine penstock-digits libpenstock0 libpenstock-dev libpenstock-engine0 libpenstock-engine-dev; do test -s /usr/share/doc/$p/copyright && test -s /usr/share/doc/$p/changelog.gz || exit 1; done
     test -s /usr/share/man/man1/penstock-engine.1.gz && test -s /usr/share/man/man1/penstock-import.1.gz && test -s /usr/share/doc/libpenstock-dev/examples/one_image.c && test -s /usr/include/penstock/penstock.hpp'
 if command -v doxygen >/dev/null; then
     check "pages of section 3, too" in_root test -s /usr/share/man/man3/pen_client_run.3.gz
@@ -88,6 +88,8 @@ in_root apt-get install gcc libc6-dev pkg-config curl >"$folder/out" 2>&1
 printf '#include <penstock/client.h>\n#include <stdio.h>\nint main(void) { return puts(pen_client_version()) < 0; }\n' >"$root/own.c"
 check "a program of somebody else's is built from the packages and runs" in_root bash -c 'gcc /own.c -o /own $(pkg-config --cflags --libs penstock) && /own'
 check "the example is built from the packages alone" in_root bash -c 'cc /usr/share/doc/libpenstock-dev/examples/one_image.c -o /one $(pkg-config --cflags --libs penstock)'
+check "the engine's example, too, and it runs" in_root bash -c 'cc /usr/share/doc/libpenstock-engine-dev/examples/digit.c -o /digit $(pkg-config --cflags --libs penstock-engine) && /digit /usr/share/penstock/models/digits/1/model.onnx | grep -q "^7 "'
+check "its manual page" in_root test -s /usr/share/man/man3/penstock-engine.3.gz
 if python3 "$(dirname "$0")/docs_test.py" "$build/bin" "$source" --root "$root" >"$folder/tutorial" 2>&1; then
     passed=$((passed + $(grep -c '^passed' "$folder/tutorial")))
     grep '^passed' "$folder/tutorial"

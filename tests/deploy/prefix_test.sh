@@ -28,7 +28,7 @@ prefix=$folder/own
 check "it installs" cmake --install "$build" --prefix "$prefix"
 check "nothing lies outside the prefix" outside "$prefix"
 for file in bin/penstock-broker bin/penstock-engine etc/penstock/broker.conf etc/penstock/worker-cpu.conf lib/systemd/system/penstock-worker@.service share/man/man1/penstock-engine.1 \
-    share/man/man1/penstock-import.1 share/penstock/models/digits/1/model.onnx share/doc/penstock/LICENSE share/doc/libpenstock-dev/examples/one_image.c include/penstock/penstock.hpp include/penstock/short.h share/penstock/node/penstock.mjs; do
+    share/man/man1/penstock-import.1 share/penstock/models/digits/1/model.onnx share/doc/penstock/LICENSE share/doc/libpenstock-dev/examples/one_image.c share/doc/libpenstock-engine-dev/examples/digit.c include/penstock-engine/penstock/tensors.h include/penstock-engine/penstock/tensor.h lib/libpenstock-engine.so.0 share/man/man3/penstock-engine.3 include/penstock/penstock.hpp include/penstock/short.h share/penstock/node/penstock.mjs; do
     check "$file" test -s "$prefix/$file"
 done
 check "the folder of models" test -d "$prefix/var/lib/penstock/models"
@@ -37,7 +37,9 @@ check "the units run the programs of the prefix" grep -qx "ExecStart=$prefix/bin
 check "the worker's unit, too" grep -q "^ReadOnlyPaths=$prefix/var/lib/penstock/models$" "$prefix/lib/systemd/system/penstock-worker@.service"
 check "settings name the folder of models" grep -qx "models = $prefix/var/lib/penstock/models" "$prefix/etc/penstock/worker-cpu.conf"
 check "no path of /usr is left" bash -c "! grep -rn '/usr/\(bin\|local\)' '$prefix/lib/systemd' '$prefix/etc' '$prefix'/lib*/pkgconfig"
-check "pkg-config knows the prefix" grep -qx "prefix=$prefix" "$prefix/lib/pkgconfig/penstock.pc"
+for name in penstock penstock-engine; do
+    check "pkg-config knows the prefix for $name" grep -qx "prefix=$prefix" "$prefix/lib/pkgconfig/$name.pc"
+done
 echo 'queue-limit = 77' >>"$prefix/etc/penstock/broker.conf"
 check "it installs again" cmake --install "$build" --prefix "$prefix"
 check "and keeps settings that somebody changed, the new ones beside them" bash -c "grep -q 77 '$prefix/etc/penstock/broker.conf' && test -s '$prefix/etc/penstock/broker.conf.new'"

@@ -129,7 +129,7 @@ def a_small_engine():
     listed.write_text("Relu\nIdentity\n")
     build = Build("-DPENSTOCK_IMPORTERS=onnx", "-DPENSTOCK_BACKENDS=reference", f"-DPENSTOCK_KERNELS={listed}", "-DCMAKE_BUILD_TYPE=Debug",
                   "-DCMAKE_C_FLAGS=-O0 -g0")
-    built = subprocess.run(["cmake", "--build", build.folder, "--parallel", "2", "--target", "penstock-engine"], capture_output=True, text=True)
+    built = subprocess.run(["cmake", "--build", build.folder, "--parallel", "2", "--target", "penstock-engine", "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"], capture_output=True, text=True)
     expect(built.returncode == 0, "a small engine builds: " + built.stdout[-2000:])
     code, text = build.run("info")
     expect(code == 0 and "reads onnx\n" in text and "xnnpack" not in text, "a small engine tells what it has: " + text)
@@ -143,6 +143,27 @@ def a_small_engine():
         code, text = build.run("info", path)
         expect(code == 4 and "no importer for it" in text and "PENSTOCK_IMPORTERS" in text and name in text,
                f"PENSTOCK_IMPORTERS: a {name} model is refused with the option's name: " + text)
+    a_small_library(build)
+
+
+def a_small_library(build):
+    """libpenstock-engine of a list has the kernels of the list, all of its symbols, and refuses models that need more."""
+    library, prefix = build.folder / "lib/libpenstock-engine.so", build.folder / "prefix"
+    names = subprocess.run(["nm", library], capture_output=True, text=True).stdout
+    expect(" kernel_unary" in names and " kernel_conv" not in names and " kernel_matmul" not in names, "PENSTOCK_KERNELS: the library has the kernels of the list and no others")
+    listed = set(re.findall(r"^    (pen_\w+);", (SOURCE / "engine/library/penstock-engine.map").read_text(), re.M))
+    exported = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True).stdout
+    expect(listed <= set(re.findall(r"pen_\w+", exported)), "PENSTOCK_KERNELS: the library has all its symbols")
+    for component in ("enginelib", "enginedev"):
+        done = subprocess.run(["cmake", "--install", build.folder / "engine", "--prefix", prefix, "--component", component], capture_output=True, text=True)
+        expect(done.returncode == 0, "a small library installs: " + done.stderr)
+    program = build.folder / "digit"
+    place = next(prefix.rglob("libpenstock-engine.so")).parent
+    done = subprocess.run(["cc", SOURCE / "engine/examples/digit.c", "-o", program, f"-I{prefix}/include/penstock-engine", f"-L{place}", f"-Wl,-rpath,{place}", "-lpenstock-engine"],
+                          capture_output=True, text=True)
+    expect(done.returncode == 0, "the example links with a small library: " + done.stderr)
+    done = subprocess.run([program, DIGITS], capture_output=True, text=True)
+    expect(done.returncode == 1 and "no kernel in this build" in done.stderr and "Conv f32" in done.stderr, "a small library names what it lacks: " + done.stderr)
 
 
 def sanitize():

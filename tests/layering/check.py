@@ -19,12 +19,12 @@ from pathlib import Path
 import rooms
 
 FOLDERS = ["proto", "picture", "engine", "broker", "worker", "client-lib"]
-PROGRAMS = {"engine/tools": "engine-tools", "client-lib/examples": "examples", "client-lib/gateway": "gateway"}  # programs in a library's folder: they have rules of their own
+PROGRAMS = {"engine/tools": "engine-tools", "engine/examples": "engine-examples", "client-lib/examples": "examples", "client-lib/gateway": "gateway"}  # programs in a library's folder: they have rules of their own
 
 ROOMY_PROGRAMS = ["client-lib/gateway"]  # those with rooms of their own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h", "assertion.h"}
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h", "assertion.h", "mutex.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.
 MAY_SEE = {
@@ -35,6 +35,7 @@ MAY_SEE = {
     "worker": {"proto", "engine:public", "picture"},
     "client-lib": {"proto", "picture"},
     "engine-tools": {"proto", "engine", "picture"},
+    "engine-examples": {"proto:base", "engine:public"},
     "examples": {"proto", "client-lib:public", "picture"},
     "gateway": {"proto", "client-lib:public"},
 }

@@ -22,7 +22,7 @@ WRITERS = [
     ("broker", re.compile(r"->(part|begin)\((port|outgoing->port|broker->(clients|workers))\b"), ("outbox", "net", "intake")),
 ]
 # Folder -> how many files of it may need each other in a circle by calls. What recurses through a table may stand beside it: the folder's README says where.
-CIRCLE_MOST = {"broker": 5, "worker": 5, "client-lib": 1, "engine/graph": 5, "engine/import/onnx": 5, "engine/import/tfjs": 5, "engine/backend": 1, "engine/run": 5}
+CIRCLE_MOST = {"broker": 5, "worker": 5, "client-lib": 1, "engine/graph": 5, "engine/import/onnx": 5, "engine/import/tfjs": 5, "engine/backend": 1, "engine/run": 5, "engine/library": 1}
 # Copies of those figures, for people.
 COPIES = {"broker/observe/metrics_snapshot.c"}
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/backend.h"
 
 #define LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define MAPPED (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
@@ -106,7 +107,8 @@ static void buffer_destroy(struct vk_device *d, const struct vk_buffer *b)
     d->vk.DestroyBuffer(d->handle, b->handle, NULL);
     d->vk.FreeMemory(d->handle, b->memory, NULL); /* unmaps too */
     const uint64_t before = atomic_fetch_sub(&d->bytes, b->room);
-    PEN_ASSERT(before >= b->room, "a buffer that goes was counted");
+    const uint64_t all = atomic_fetch_sub(&backend_device_bytes, b->room);
+    PEN_ASSERT(before >= b->room && all >= b->room, "a buffer that goes was counted");
 }
 
 enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkDeviceSize bytes, const char *name,
@@ -132,6 +134,7 @@ enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkD
     }
     enum pen_status status = memory_bind(d, kind, &b, reterr);
     atomic_fetch_add(&d->bytes, bytes);
+    atomic_fetch_add(&backend_device_bytes, bytes);
     if (status != PEN_OK) {
         buffer_destroy(d, &b);
         return status;

@@ -22,6 +22,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* part of the public interface of libpenstock-engine */
+#endif
 
 struct pen_engine;
 struct pen_model;
@@ -290,11 +293,22 @@ struct pen_memory {
     uint64_t models, sessions, buckets; /* objects alive */
     uint64_t weights_bytes;             /* of all models: pen_model_bytes and variants */
     uint64_t arena_bytes;               /* of all sessions: buckets with what backends hold for them, arenas of runs */
+    uint64_t tensors;                   /* handles alive (penstock/tensors.h) */
+    uint64_t tensor_bytes;              /* of their data, borrowed data not counted */
+    uint64_t bytes;                     /* weights_bytes + arena_bytes + tensor_bytes */
+    uint64_t peak_bytes;                /* the highest `bytes` since the start, or since pen_memory_peak_reset */
+    uint64_t device_bytes;              /* memory of devices, what they stage on the host included */
+    uint64_t reserved[6];               /* 0; for later versions */
 };
-void pen_memory(struct pen_memory *ret_memory); /* Threads: any */
+/* All that the engines of this process hold. Threads: any. */
+void pen_memory(struct pen_memory *ret_memory);
+void pen_memory_peak_reset(void); /* the peak is what is held now. Threads: any */
 
 const char *pen_engine_version(void);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

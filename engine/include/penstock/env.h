@@ -23,6 +23,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* part of the public interface of libpenstock-engine */
+#endif
 
 /* Where a value comes from. DETECTED: found on this host, also for a flag that was left to the engine ("auto"). */
 enum pen_origin {
@@ -100,6 +103,9 @@ const char *pen_env_get(const struct pen_env *env, const char *name);
 /* All flags in the order of the table, then all facts. Until the next change. */
 const struct pen_flag *pen_env_flags(const struct pen_env *env, size_t *ret_count);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
