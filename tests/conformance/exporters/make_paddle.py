@@ -164,7 +164,7 @@ def case_make(cases, family, name, layer, specs, opset, seed):
         p.set_value(rng.normal(0, 0.4, p.shape).astype(F))
     layer.eval()
     with tempfile.TemporaryDirectory() as folder:
-        spec = [paddle.static.InputSpec(s, k, "x%d" % i) for i, (s, k) in enumerate(specs)]
+        spec = [paddle.static.InputSpec(list(s), k, "x%d" % i) for i, (s, k) in enumerate(specs)]
         paddle.onnx.export(layer, folder + "/m", input_spec=spec, opset_version=opset)
         with open(folder + "/m.onnx", "rb") as f:
             blob = f.read()
