@@ -40,6 +40,7 @@ int main(int argc, char **argv)
         settings_free(store);
         return WORKER_EXIT_OK;
     }
+    options.settings = store;
     log_setup("worker", options_log_level(&options), strcmp(options.log_format, "json") == 0);
     struct service work = {.options = &options, .start_us = start_us};
     int code = options.supervise ? supervise_run(work_run, &work) : work_run(&work);

@@ -123,27 +123,34 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     return PEN_OK;
 }
 
-/* A table of tuned kernels, or a folder for compiled ones, that cannot be used is no error: the device then uses
-   default rules, and starts take longer. */
-static void device_files_check(const struct pen_engine *engine, const char *cache_dir)
+static const char *flag_value(const struct pen_engine *engine, const char *name)
 {
     size_t count = 0;
     const struct pen_flag *flags = pen_engine_flags(engine, &count);
     for (size_t i = 0; i < count; i++)
-        if (strcmp(flags[i].name, "vulkan.tuned") == 0 &&
-            (strcmp(flags[i].value, "corrupt") == 0 || strcmp(flags[i].value, "foreign") == 0))
-            log_event(LOG_WARN, "tuning_ignored", "table=%s", flags[i].value);
-        else if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0 && strncmp(flags[i].value, "unusable: ", 10) == 0)
-            log_event(LOG_WARN, "cache_unusable",
-                      "folder=%s error=%s: compiled kernels are not kept, every start is cold; name a folder that this "
-                      "user may write with --vk-cache-dir",
-                      cache_dir, flags[i].value + 10);
+        if (strcmp(flags[i].name, name) == 0)
+            return flags[i].value;
+    return "";
+}
+
+/* A table of tuned kernels, or a folder for compiled ones, that cannot be used is no error: the device then uses
+   default rules, and starts take longer. */
+static void device_files_check(const struct pen_engine *engine)
+{
+    const char *tuned = flag_value(engine, "vulkan.tuned"), *cache = flag_value(engine, "vulkan.pipeline_cache");
+    if (strcmp(tuned, "corrupt") == 0 || strcmp(tuned, "foreign") == 0)
+        log_event(LOG_WARN, "tuning_ignored", "table=%s", tuned);
+    if (strncmp(cache, "unusable: ", 10) == 0)
+        log_event(LOG_WARN, "cache_unusable",
+                  "folder=%s error=%s: compiled kernels are not kept, every start is cold; name a folder that this "
+                  "user may write with --vk-cache-dir",
+                  flag_value(engine, "vk_cache_dir"), cache + 10);
 }
 
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
-    struct pen_engine_options engine;
+    struct pen_env *env = NULL;
     const struct options *options = worker->options;
     enum pen_status status = catalog_scan(options->models, options->model_choices.items, options->model_choices.count,
                                           &worker->catalog, &error);
@@ -152,15 +159,15 @@ static int models_load(struct worker *worker)
         return WORKER_EXIT_MODELS;
     }
     worker_sizes(options, &worker->quota, catalog_instances(&worker->catalog), &worker->sizes);
-    status = options_engine(options, worker->sizes.threads, worker->sizes.memory_bytes, &engine, &error);
+    status = options_env(options, worker->sizes.threads, worker->sizes.memory_bytes, &env, &error);
     if (status == PEN_OK)
-        status = pen_engine_new(&engine, &worker->engine, &error);
+        status = pen_engine_open(env, &worker->engine, &error);
+    pen_env_free(env);
     if (status != PEN_OK) {
-        log_event(LOG_ERROR, "backend_failed", "backend=%s status=%s error=%s", options->backend,
-                  pen_status_name(status), error.text);
+        log_event(LOG_ERROR, "backend_failed", "status=%s error=%s", pen_status_name(status), error.text);
         return WORKER_EXIT_USAGE;
     }
-    device_files_check(worker->engine, options->vk_cache_dir);
+    device_files_check(worker->engine);
     status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);

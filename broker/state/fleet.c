@@ -478,17 +478,15 @@ void dispatch_discard(struct dispatch *dispatch)
     free(dispatch);
 }
 
-bool dispatch_answer(struct dispatch *dispatch, uint32_t slot)
+void dispatch_answer(struct dispatch *dispatch, uint32_t slot)
 {
     PEN_ASSERT(slot < dispatch->count && !dispatch->slots[slot].answered, "each slot is answered once");
     PEN_ASSERT(dispatch->open > 0 && dispatch->worker->jobs > 0, "an answer is of a slot that was open");
     dispatch->slots[slot].answered = true;
     dispatch->slots[slot].job = NULL;
     dispatch->worker->jobs--;
-    if (--dispatch->open > 0)
-        return false;
-    dispatch_free(dispatch);
-    return true;
+    if (--dispatch->open == 0)
+        dispatch_free(dispatch);
 }
 
 bool worker_holds(const struct worker *worker, struct job_id id, enum held meant, struct dispatch **ret_dispatch,

@@ -174,8 +174,8 @@ uint64_t worker_backlog_us(const struct worker *worker, uint64_t now_us);
 struct dispatch *dispatch_new(size_t count);
 /* Counts a filled dispatch against the credit of the offer's worker; the caller sends the message itself. */
 void dispatch_send(struct dispatch *dispatch, struct offer *offer, uint64_t now_us);
-/* The slot was answered. True: it was the last one, and the dispatch was freed. */
-bool dispatch_answer(struct dispatch *dispatch, uint32_t slot);
+/* The slot was answered. The last one frees the dispatch. */
+void dispatch_answer(struct dispatch *dispatch, uint32_t slot);
 void dispatch_free(struct dispatch *dispatch);    /* takes it off its worker */
 void dispatch_discard(struct dispatch *dispatch); /* one that was never sent */
 /* Which of two runs of the same id on one worker is meant. */

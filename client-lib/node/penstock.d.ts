@@ -52,6 +52,8 @@ export interface InferOptions extends ModelOptions {
   sequence?: { id: number | string; start?: boolean; end?: boolean };
   /** 1 is the most urgent. */
   priority?: number;
+  /** Flags that the worker must have, "NAME" or "NAME=VALUE", as `penstock workers --flags` lists them; at most 16. */
+  needs?: readonly string[];
   /** For the model. */
   parameters?: Record<string, string | number | boolean>;
   /** Numbers travel as JSON: slower, and readable on the way. FP16, BF16 and inputs of 64-bit integers stay binary. 64-bit outputs beyond 2^53 lose digits. */

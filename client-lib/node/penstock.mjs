@@ -165,10 +165,11 @@ function path(model, version) {
 
 /** What infer's options are in the protocol. */
 function headOf(options, inputs, classified) {
-  const { id, sequence, priority, timeout, json, parameters } = options;
+  const { id, sequence, priority, timeout, json, parameters, needs } = options;
   const head = { inputs: inputs.map((input) => input.head), parameters: { ...parameters, binary_data_output: !json } };
   if (id !== undefined) head.id = String(id);
   if (priority !== undefined) head.parameters.priority = priority;
+  if (needs?.length) head.parameters.penstock_require = needs.join(';');
   if (timeout !== undefined) head.parameters.timeout = Math.max(1, Math.round(timeout * 1000));
   if (sequence) Object.assign(head.parameters, { sequence_id: sequence.id, sequence_start: !!sequence.start, sequence_end: !!sequence.end });
   if (options.outputs) {

@@ -80,11 +80,39 @@ static enum part part_of(const struct turner *t, uint32_t value, int32_t rank)
     return has_twin(t, value) ? PART_TWIN : PART_OTHER;
 }
 
+/* Which inputs are data: every one, or with scales and zero points between them. */
+struct data_inputs {
+    uint32_t first, step;
+};
+
+static struct data_inputs data_inputs_of(enum op op)
+{
+    return op == OP_QLinearAdd || op == OP_QLinearMul ? (struct data_inputs){0, 3}
+           : op == OP_QLinearConcat                   ? (struct data_inputs){2, 3}
+                                                      : (struct data_inputs){0, 1};
+}
+
+/* The others: scalars, which have no layout. */
+static void other_inputs(struct turner *t, uint32_t node)
+{
+    struct data_inputs data = data_inputs_of(turn_at(t, node)->op);
+    for (uint32_t k = 0; k < turn_at(t, node)->in_count; k++) {
+        if (k < data.first || (k - data.first) % data.step != 0)
+            need_original(t, turn_at(t, node)->in[k]);
+    }
+}
+
+static uint32_t data_end(const struct node *n)
+{
+    return n->op == OP_QLinearAdd || n->op == OP_QLinearMul ? 6 : n->in_count;
+}
+
 /* Turning pays when at least as many inputs have a twin as would need one. */
 static bool parts_agree(const struct turner *t, const struct node *n, int32_t rank)
 {
+    struct data_inputs data = data_inputs_of(n->op);
     uint32_t twins = 0, others = 0;
-    for (uint32_t k = 0; k < n->in_count; k++) {
+    for (uint32_t k = data.first; k < data_end(n); k += data.step) {
         enum part part = part_of(t, n->in[k], rank);
         if (part == PART_NEVER)
             return false;
@@ -96,7 +124,9 @@ static bool parts_agree(const struct turner *t, const struct node *n, int32_t ra
 
 static void turn_parts(struct turner *t, uint32_t node, int32_t rank)
 {
-    for (uint32_t k = 0; k < turn_at(t, node)->in_count; k++) {
+    struct data_inputs data = data_inputs_of(turn_at(t, node)->op);
+    other_inputs(t, node);
+    for (uint32_t k = data.first; k < data_end(turn_at(t, node)); k += data.step) {
         uint32_t value = turn_at(t, node)->in[k];
         enum part part = part_of(t, value, rank);
         if (part == PART_KEEP && value != VALUE_NONE)
@@ -136,13 +166,15 @@ static bool turn_concat(struct turner *t, uint32_t node)
 {
     const struct node *n = turn_at(t, node);
     int32_t rank = turn_rank(t, n->out[0]), axis = turnable(rank) ? shape_axis(node_int(n, ATTR_axis, 0), rank) : -1;
+    struct data_inputs data = data_inputs_of(n->op);
     if (axis < 0 || !parts_agree(t, n, rank))
         return false;
-    for (uint32_t k = 0; k < n->in_count; k++) {
+    for (uint32_t k = data.first; k < n->in_count; k += data.step) {
         if (turn_rank(t, n->in[k]) != rank)
             return false;
     }
-    for (uint32_t k = 0; k < turn_at(t, node)->in_count; k++)
+    other_inputs(t, node);
+    for (uint32_t k = data.first; k < turn_at(t, node)->in_count; k += data.step)
         set_input(t, node, k, need_twin(t, turn_at(t, node)->in[k], rank));
     set_int(t, node, ATTR_axis, twin_axis(axis, rank));
     turn_outputs(t, node);
@@ -259,8 +291,7 @@ static bool by_traits(struct turner *t, uint32_t node)
     uint32_t traits = op_def(turn_at(t, node)->op)->traits;
     if (traits & OP_UNARY)
         return turn_unary(t, node);
-    return (traits & OP_BINARY) && turn_at(t, node)->op != OP_QLinearAdd && turn_at(t, node)->op != OP_QLinearMul &&
-           turn_broadcast(t, node);
+    return (traits & OP_BINARY) && turn_broadcast(t, node);
 }
 
 bool turn_node(struct turner *t, uint32_t node)
@@ -300,6 +331,7 @@ bool turn_node(struct turner *t, uint32_t node)
     case OP_Split:
         return turn_axis(t, node, 0);
     case OP_Concat:
+    case OP_QLinearConcat:
         return turn_concat(t, node);
     case OP_QuantizeLinear:
     case OP_DequantizeLinear:

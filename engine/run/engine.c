@@ -10,41 +10,21 @@
 
 struct engine_counters engine_counters;
 
+/* A fact of words and numbers. */
 static void __attribute__((format(printf, 3, 4)))
-flag_add(struct pen_engine *e, const char *name, const char *format, ...)
+fact_add(struct pen_engine *e, const char *name, const char *format, ...)
 {
-    if (e->flag_count == ENGINE_FLAGS_MAX) {
-        return;
-    }
-    size_t i = e->flag_count++;
+    char text[320];
     va_list args;
     va_start(args, format);
-    vsnprintf(e->flag_values[i], sizeof e->flag_values[i], format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    snprintf(e->flag_names[i], sizeof e->flag_names[i], "%s", name);
-    e->flags[i] = (struct pen_flag){.name = e->flag_names[i], .value = e->flag_values[i]};
-}
-
-static const char *cpu_isa(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-        return __builtin_cpu_supports("avx512vnni") ? "avx512-vnni" : "avx512";
-    }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return "avx2";
-    }
-    return __builtin_cpu_supports("avx") ? "avx" : "sse2";
-#elif defined(__aarch64__)
-    return "neon";
-#else
-    return "generic";
-#endif
+    env_fact(e->env, name, text);
 }
 
 static void fact_say(void *context, const char *name, const char *value)
 {
-    flag_add(context, name, "%s", value);
+    env_fact(context, name, value);
 }
 
 /* Opens one backend behind those already open. */
@@ -54,37 +34,39 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     struct backend_caps caps = {0};
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
-                                    .check_numerics = e->options.check_numerics,
+                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL,
+                                    .pin = e->options.pin == PEN_PIN_CORES,
+                                    .isa_max = e->options.cpu_isa_max,
                                     .profile = e->options.profile_nodes,
                                     .vulkan = e->options.vulkan};
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
     enum pen_status status = backend_probe(ops, &config, &caps);
     if (status != PEN_OK || !caps.available) {
-        flag_add(e, name, "unavailable: %s", caps.reason);
+        fact_add(e, name, "unavailable: %s", caps.reason);
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "backend %s cannot be used on this host: %s", ops->name,
                              caps.reason[0] != '\0' ? caps.reason : "probe failed");
     }
     if ((caps.precisions & (1u << precision)) == 0) {
-        flag_add(e, name, "no %s", pen_engine_precision_name(precision));
+        fact_add(e, name, "no %s", pen_engine_precision_name(precision));
         return precision_refuse(&e->options, ops, pen_engine_precision_name(precision), reterr);
     }
     struct pen_error why = {0};
     struct backend *self = NULL;
     status = ops->open(&config, &self, &why);
     if (status != PEN_OK) {
-        flag_add(e, name, "failed: %s", why.text);
+        fact_add(e, name, "failed: %s", why.text);
         return pen_error_set(reterr, status, "%s", why.text);
     }
     if (e->backend_count == 0) {
         e->caps = caps;
     }
     e->backends[e->backend_count++] = (struct open_backend){.ops = ops, .self = self};
-    flag_add(e, name, "available");
+    fact_add(e, name, "available");
     snprintf(name, sizeof name, "selftest.%s.%s", ops->name, pen_engine_precision_name(precision));
-    flag_add(e, name, "ok");
+    fact_add(e, name, "ok");
     if (ops->describe != NULL) {
-        ops->describe(self, fact_say, e);
+        ops->describe(self, fact_say, e->env);
     }
     return PEN_OK;
 }
@@ -107,8 +89,11 @@ static enum pen_status choose_auto(struct pen_engine *e, struct pen_error *reter
     size_t count = 0;
     const struct backend_ops *const *table = backend_table(&count);
     enum pen_status status = PEN_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < count && e->backend_count == 0; i++) {
+    for (size_t i = 0; i < count && e->backend_count == 0 && status != PEN_ERR_BUSY; i++) {
         status = backend_add(e, table[i], e->options.precision, reterr);
+    }
+    if (status == PEN_ERR_BUSY) {
+        return status; /* a flag that contradicts another engine of the process: no reason to compute elsewhere */
     }
     if (e->backend_count == 0 && e->options.precision != PEN_PRECISION_F32) {
         return precision_refuse(&e->options, NULL, pen_engine_precision_name(e->options.precision), reterr);
@@ -144,52 +129,161 @@ static enum pen_status fallbacks_add(struct pen_engine *e, struct pen_error *ret
             continue;
         }
         enum pen_status status = backend_add(e, table[i], PEN_PRECISION_F32, reterr);
-        if (status != PEN_OK && i + 1 == count) {
+        if ((status != PEN_OK && i + 1 == count) || status == PEN_ERR_BUSY) {
             return status;
         }
     }
     return PEN_OK;
 }
 
-enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine,
-                               struct pen_error *reterr)
+static void limits_set(struct pen_engine *e)
 {
-    struct pen_engine *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an engine");
-    }
-    reference_evaluator_register(); /* graphs are read only with an engine */
-    e->options = *options;
-    pthread_mutex_init(&e->load_lock, NULL);
-    e->options.threads = options->threads == 0 ? 1 : options->threads;
-    e->options.precision = options->precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : options->precision;
+    const struct pen_engine_options *o = &e->options;
     e->limits = graph_limits_default();
-    e->limits.folded_bytes = options->fold_bytes > 0 ? options->fold_bytes : e->limits.folded_bytes;
-    if (options->budget_bytes > 0) {
-        e->limits.model_bytes = options->budget_bytes;
-        e->limits.tensor_bytes = options->budget_bytes;
-        e->limits.folded_bytes =
-            options->budget_bytes < e->limits.folded_bytes ? options->budget_bytes : e->limits.folded_bytes;
-        e->limits.arena_bytes = options->budget_bytes;
+    e->limits.folded_bytes = o->fold_bytes > 0 ? o->fold_bytes : e->limits.folded_bytes;
+    if (o->budget_bytes > 0) {
+        e->limits.model_bytes = o->budget_bytes;
+        e->limits.tensor_bytes = o->budget_bytes;
+        e->limits.folded_bytes = o->budget_bytes < e->limits.folded_bytes ? o->budget_bytes : e->limits.folded_bytes;
+        e->limits.arena_bytes = o->budget_bytes;
     }
-    flag_add(e, "engine.version", "%s", pen_engine_version());
-    flag_add(e, "cpu.isa", "%s", cpu_isa());
-    enum pen_status status = choose(e, reterr);
+}
+
+/* Reads the flags: what was left open gets what others imply, or the default. */
+static void options_settle(struct pen_engine *e)
+{
+    env_imply(e->env);
+    e->options = *pen_env_options(e->env);
+    e->options.precision = e->options.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : e->options.precision;
+    limits_set(e);
+}
+
+/* Tells in the environment what was chosen. */
+static void choice_tell(struct pen_engine *e)
+{
+    env_detected(e->env, "backend", e->backends[0].ops->name);
+    env_detected(e->env, "precision", pen_engine_precision_name(e->options.precision));
+    e->options.backend = e->backends[0].ops->name;
+}
+
+static enum pen_status backends_open(struct pen_engine *e, struct pen_error *reterr)
+{
+    enum pen_status status = pen_env_check(e->env, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
+    env_facts_clear(e->env);
+    options_settle(e);
+    fact_add(e, "engine_version", "%s", pen_engine_version());
+    status = choose(e, reterr);
     if (status == PEN_OK && !e->options.strict) {
         status = fallbacks_add(e, reterr);
     }
+    if (status == PEN_OK) {
+        choice_tell(e);
+    }
+    return status;
+}
+
+/* Takes env. */
+static enum pen_status engine_make(struct pen_env *env, struct pen_engine **ret_engine, struct pen_error *reterr)
+{
+    struct pen_engine *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        pen_env_free(env);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for an engine");
+    }
+    reference_evaluator_register(); /* graphs are read only with an engine */
+    e->env = env;
+    pthread_mutex_init(&e->load_lock, NULL);
+    enum pen_status status = backends_open(e, reterr);
     if (status != PEN_OK) {
         pen_engine_free(e);
         return status;
     }
-    e->options.backend = e->backends[0].ops->name;
-    flag_add(e, "precision", "%s", pen_engine_precision_name(e->options.precision));
-    flag_add(e, "threads", "%u", e->options.threads);
-    flag_add(e, "placement", "%s", e->options.strict ? "strict" : "fallback");
-    flag_add(e, "check_numerics", "%s", e->options.check_numerics ? "fail" : "off");
-    flag_add(e, "compare", "%s", e->options.compare_reference ? "reference" : "none");
     *ret_engine = e;
     return PEN_OK;
+}
+
+enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine,
+                               struct pen_error *reterr)
+{
+    struct pen_env *env = NULL;
+    enum pen_status status = env_from_options(options, &env, reterr);
+    return status == PEN_OK ? engine_make(env, ret_engine, reterr) : status;
+}
+
+enum pen_status pen_engine_open(const struct pen_env *env, struct pen_engine **ret_engine, struct pen_error *reterr)
+{
+    struct pen_env *copy = NULL;
+    enum pen_status status = env_copy(env, &copy, reterr);
+    return status == PEN_OK ? engine_make(copy, ret_engine, reterr) : status;
+}
+
+static void backends_close(struct pen_engine *e)
+{
+    for (uint32_t i = 0; i < e->backend_count; i++) {
+        e->backends[i].ops->close(e->backends[i].self);
+    }
+    e->backend_count = 0;
+}
+
+/* Replaces what an engine has opened by what another has; frees the other. */
+static void engine_take(struct pen_engine *e, struct pen_engine *from)
+{
+    backends_close(e);
+    pen_env_free(e->env);
+    e->env = from->env;
+    e->options = from->options;
+    e->limits = from->limits;
+    e->caps = from->caps;
+    memcpy(e->backends, from->backends, sizeof e->backends);
+    e->backend_count = from->backend_count;
+    from->env = NULL;
+    from->backend_count = 0;
+    pen_engine_free(from);
+}
+
+/* An engine in `env`, which it takes. What is one for the process may be in the way of itself: then the old backends close first, and open again on failure. */
+static enum pen_status engine_make_again(struct pen_engine *old, struct pen_env *env, struct pen_engine **ret_engine,
+                                         struct pen_error *reterr)
+{
+    struct pen_env *spare = NULL;
+    enum pen_status status = env_copy(env, &spare, reterr);
+    if (status != PEN_OK) {
+        pen_env_free(env);
+        return status;
+    }
+    status = engine_make(env, ret_engine, reterr);
+    if (status != PEN_ERR_BUSY) {
+        pen_env_free(spare);
+        return status;
+    }
+    backends_close(old);
+    status = engine_make(spare, ret_engine, reterr);
+    return status == PEN_OK || backends_open(old, NULL) == PEN_OK
+               ? status
+               : pen_error_set(reterr, PEN_ERR_INTERNAL, "the engine's backends do not open again: free the engine");
+}
+
+enum pen_status pen_engine_set(struct pen_engine *engine, const char *name, const char *value, enum pen_origin origin,
+                               const char *where, struct pen_error *reterr)
+{
+    struct pen_env *env = NULL;
+    struct pen_engine *changed = NULL;
+    enum pen_status status = env_copy(engine->env, &env, reterr);
+    if (status == PEN_OK) {
+        status = pen_env_set(env, name, value, origin, where, reterr);
+    }
+    if (status != PEN_OK) {
+        pen_env_free(env);
+        return status;
+    }
+    status = engine_make_again(engine, env, &changed, reterr);
+    if (status == PEN_OK) {
+        engine_take(engine, changed);
+    }
+    return status;
 }
 
 enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pen_tune_row_function *say, void *context,
@@ -209,17 +303,15 @@ void pen_engine_free(struct pen_engine *engine)
     if (engine == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < engine->backend_count; i++) {
-        engine->backends[i].ops->close(engine->backends[i].self);
-    }
+    backends_close(engine);
     pthread_mutex_destroy(&engine->load_lock);
+    pen_env_free(engine->env);
     free(engine);
 }
 
 const struct pen_flag *pen_engine_flags(const struct pen_engine *engine, size_t *ret_count)
 {
-    *ret_count = engine->flag_count;
-    return engine->flags;
+    return pen_env_flags(engine->env, ret_count);
 }
 
 const char *pen_engine_backend(const struct pen_engine *engine)
@@ -263,11 +355,25 @@ void pen_memory(struct pen_memory *ret_memory)
     };
 }
 
+/* Values are checked behind the backends: then each has to leave its partition. NaN that ends a run is found by the backends themselves. */
+static bool values_looked_at(const struct pen_engine_options *o)
+{
+    return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF;
+}
+
+struct placement_choice engine_placement_choice(const struct pen_engine *e)
+{
+    return (struct placement_choice){.strict = e->options.strict,
+                                     .watch = e->options.compare_reference || values_looked_at(&e->options),
+                                     .forward_max = e->options.cpu_forward ? e->options.cpu_forward_max_elems : 0};
+}
+
 struct source_options engine_source_options(const struct pen_engine *e)
 {
-    return (struct source_options){.limits = e->limits,
-                                   .optimise = e->options.optimise,
-                                   .promote = e->options.precision == PEN_PRECISION_F32 ||
-                                              e->options.precision == PEN_PRECISION_F16_STORAGE,
-                                   .nhwc = !backend_is_reference(e->backends[0].ops)};
+    const struct backend_ops *ops = e->backends[0].ops;
+    return (struct source_options){
+        .limits = e->limits,
+        .optimise = e->options.optimise,
+        .promote = e->options.precision == PEN_PRECISION_F32 || e->options.precision == PEN_PRECISION_F16_STORAGE,
+        .nhwc = !backend_is_reference(ops) && !(ops->remote && e->options.vulkan.layout == PEN_VK_LAYOUT_GRAPH)};
 }

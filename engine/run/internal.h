@@ -8,24 +8,20 @@
 #include <stdatomic.h>
 
 #include "backend/backend.h"
+#include "env/env.h"
 #include "run/constants.h"
 #include "run/program.h"
 #include "run/runner.h"
 #include "run/source.h"
 #include "run/variant.h"
 
-#define ENGINE_FLAGS_MAX 64
-
 struct pen_engine {
-    struct pen_engine_options options;
+    struct pen_env *env;
+    struct pen_engine_options options; /* what env says, its texts are there */
     struct graph_limits limits;
     struct open_backend backends[BACKENDS_MAX];
     uint32_t backend_count;
     struct backend_caps caps; /* of the chosen one */
-    struct pen_flag flags[ENGINE_FLAGS_MAX];
-    char flag_names[ENGINE_FLAGS_MAX][48];
-    char flag_values[ENGINE_FLAGS_MAX][320];
-    size_t flag_count;
     pthread_mutex_t
         load_lock; /* backends plan one model at a time: a session may compile a variant while another model loads */
 };
@@ -96,6 +92,8 @@ struct pen_stop {
     struct cancel cancel;
 };
 
+/* engine.c: how its options place nodes. */
+struct placement_choice engine_placement_choice(const struct pen_engine *engine);
 /* engine.c: what its options ask of the passes, for models and their variants. */
 struct source_options engine_source_options(const struct pen_engine *engine);
 /* model.c */

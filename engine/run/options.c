@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "env/env.h"
 #include "import/importer.h"
 
 #ifndef PENSTOCK_ENGINE_VERSION
@@ -11,8 +12,7 @@
 
 void pen_engine_options_init(struct pen_engine_options *options)
 {
-    *options =
-        (struct pen_engine_options){.backend = "auto", .precision = PEN_PRECISION_ANY, .threads = 1, .optimise = true};
+    env_defaults(options);
 }
 
 static struct pen_backend_info look(const struct pen_engine_options *options, const struct backend_ops *ops)

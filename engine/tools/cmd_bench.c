@@ -18,6 +18,7 @@ struct bench_options {
 static const struct setting table[] = {
     {.name = "model", .type = SETTING_TEXT, .offset = offsetof(struct bench_options, model), .help = "model file"},
     TOOL_SETTINGS(struct bench_options),
+#include "tools/tool_flags.def"
     TOOL_SHAPE_SETTINGS(struct bench_options),
     {.name = "runs",
      .type = SETTING_INT,
@@ -84,7 +85,7 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Floats in [0, 1), integers in 0..9, booleans: values every model can take. */
+/* Floats in [0, 1), bytes in 0..9, wider integers 0 and 1 (they may be rows of a table of two), booleans: values every model can take. */
 static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
 {
     size_t width = pen_dtype_bits(t->dtype) / 8;
@@ -94,7 +95,7 @@ static void fill(const struct pen_tensor *t, void *data, uint64_t *seed)
         float f = (float)(r >> 40) * 0x1p-24f;
         double d = (double)f;
         uint16_t half = t->dtype == PEN_DTYPE_F16 ? pen_f32_to_f16(f) : pen_f32_to_bf16(f);
-        uint64_t integer = t->dtype == PEN_DTYPE_BOOL ? r & 1u : r % 10u;
+        uint64_t integer = t->dtype == PEN_DTYPE_BOOL || width > 2 ? r & 1u : r % 10u;
         const void *from = t->dtype == PEN_DTYPE_F32                                 ? (const void *)&f
                            : t->dtype == PEN_DTYPE_F64                               ? (const void *)&d
                            : t->dtype == PEN_DTYPE_F16 || t->dtype == PEN_DTYPE_BF16 ? (const void *)&half
@@ -241,14 +242,13 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 /* What reading the cache of compiled kernels gave ("hit": a warm start); "-" where there is none. */
 static const char *pipeline_cache(const struct pen_engine *engine)
 {
-    size_t count = 0;
-    const struct pen_flag *flags = pen_engine_flags(engine, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0) {
-            return flags[i].value;
-        }
-    }
-    return "-";
+    const char *cache = tool_flag(engine, "vulkan.pipeline_cache");
+    return cache[0] != '\0' ? cache : "-";
+}
+
+static uint64_t threads_of(const struct bench *b)
+{
+    return strtoull(tool_flag(b->engine, "threads"), NULL, 10);
 }
 
 static void print_json(const struct bench *b)
@@ -259,7 +259,7 @@ static void print_json(const struct bench *b)
     cJSON_AddStringToObject(o, "device", pen_engine_device(b->engine));
     cJSON_AddStringToObject(o, "library", pen_engine_library(b->engine));
     cJSON_AddStringToObject(o, "precision", pen_engine_precision_name(pen_model_precision(b->model)));
-    cJSON_AddNumberToObject(o, "threads", (double)b->options->tool.threads);
+    cJSON_AddNumberToObject(o, "threads", (double)threads_of(b));
     cJSON_AddNumberToObject(o, "batch", (double)b->options->batch);
     cJSON_AddNumberToObject(o, "open_ms", b->open_ms);
     cJSON_AddStringToObject(o, "pipeline_cache", pipeline_cache(b->engine));
@@ -306,10 +306,10 @@ static void print_text(const struct bench *b)
     const double *times = b->times;
     const char *cache = pipeline_cache(b->engine);
     printf("model      %s\n", b->options->model);
-    printf("backend    %s, %s (%s), %s, %" PRId64 " %s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
+    printf("backend    %s, %s (%s), %s, %" PRIu64 " %s, batch %" PRId64 "\n", pen_engine_backend(b->engine),
            pen_engine_device(b->engine), pen_engine_library(b->engine),
-           pen_engine_precision_name(pen_model_precision(b->model)), b->options->tool.threads,
-           words_plural((uint64_t)b->options->tool.threads, "thread", "threads"), b->options->batch);
+           pen_engine_precision_name(pen_model_precision(b->model)), threads_of(b),
+           words_plural(threads_of(b), "thread", "threads"), b->options->batch);
     printf("placement  %s\n", pen_model_placement(b->model));
     printf("start      %s (%s): open %s, load, warm-up; %" PRIu64 " %s compiled, their cache: %s\n",
            time_of(b->open_ms + b->load_ms + b->warmup_ms).text, strcmp(cache, "hit") == 0 ? "warm" : "cold",
@@ -344,7 +344,9 @@ static int run(void *from, const char *const *paths, size_t count)
     (void)paths, (void)count;
     struct tool_options tool = options->tool;
     tool.profile_nodes = options->profile;
+    struct setting_given given;
     tool.in_flight = options->in_flight;
+    tool.in_flight_given = settings_given(tool.settings, "in-flight", &given);
     uint64_t start = tool_now_ns();
     int code = tool_engine(&tool, false, &b.engine);
     b.open_ms = ms_since(start);
@@ -360,6 +362,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_bench(int argc, char **argv)
 {
     struct bench_options options = {0};
-    const struct tool_command command = {&program, &options, &options.model, 0, run};
+    const struct tool_command command = {&program, &options, &options.model, 0, run, &options.tool};
     return tool_run(&command, argc, argv);
 }

@@ -272,6 +272,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_import(int argc, char **argv)
 {
     struct import_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, 2, run};
+    const struct tool_command command = {&program, &options, NULL, 2, run, NULL};
     return tool_run(&command, argc, argv);
 }

@@ -17,6 +17,7 @@ struct info_options {
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct info_options),
+#include "tools/tool_flags.def"
     {.name = "issue",
      .type = SETTING_FLAG,
      .offset = offsetof(struct info_options, issue),
@@ -31,7 +32,8 @@ static const struct settings_program program = {
              "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
              "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
     .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
-             "precisions[]}], flags{name: value}; with model files models[{model, format, precision, placement, "
+             "precisions[]}], flags{name: value}, environment[{name, value, origin, where, meaning}]; with model files "
+             "models[{model, format, precision, placement, "
              "inputs[{name, type, shape[], dims}], outputs[], labels[], normalisation{mean[], deviation[]} (where a "
              "TFLite file has them), entries (of a file with several entry points; "
              "FILE#NAME is one of them)}]:\n"
@@ -73,6 +75,10 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
     for (size_t i = 0; i < flag_count; i++) {
         cJSON_AddStringToObject(object, flags[i].name, flags[i].value);
     }
+    cJSON *told = cJSON_AddArrayToObject(root, "environment");
+    for (size_t i = 0; i < flag_count; i++) {
+        cJSON_AddItemToArray(told, tool_flag_json(&flags[i]));
+    }
     char *text = cJSON_PrintUnformatted(root);
     printf("%s\n", text != NULL ? text : "{}");
     cJSON_free(text);
@@ -98,7 +104,8 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
     size_t flag_count = 0;
     const struct pen_flag *flags = pen_engine_flags(engine, &flag_count);
     for (size_t i = 0; i < flag_count; i++) {
-        printf("  %-24s %s\n", flags[i].name, flags[i].value);
+        printf("  %-24s %-12s %s%s%s\n", flags[i].name, flags[i].value[0] != '\0' ? flags[i].value : "-",
+               pen_origin_name(flags[i].origin), flags[i].where[0] != '\0' ? " " : "", flags[i].where);
     }
 }
 
@@ -300,11 +307,11 @@ static int run(void *from, const char *const *paths, size_t count)
         code = models_print(paths, count, engine, options);
     } else if (engine != NULL) {
         struct pen_backend_info infos[16];
-        struct pen_engine_options engine_options;
-        pen_engine_options_init(&engine_options);
-        tool_vulkan(&options->tool, &engine_options.vulkan);
-        size_t backends = pen_backends(&engine_options, infos, 16);
+        struct pen_env *env = NULL;
+        code = tool_env(&options->tool, &env);
+        size_t backends = code == TOOL_OK ? pen_backends(pen_env_options(env), infos, 16) : 0;
         (options->tool.json ? print_json : print_text)(infos, backends > 16 ? 16 : backends, engine);
+        pen_env_free(env);
     }
     pen_engine_free(engine);
     return code;
@@ -313,6 +320,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_info(int argc, char **argv)
 {
     struct info_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run};
+    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run, &options.tool};
     return tool_run(&command, argc, argv);
 }

@@ -19,6 +19,7 @@ struct kernels_options {
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct kernels_options),
+#include "tools/tool_flags.def"
     TOOL_SHAPE_SETTINGS(struct kernels_options),
     {.name = NULL},
 };
@@ -115,6 +116,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_kernels(int argc, char **argv)
 {
     struct kernels_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run};
+    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run, &options.tool};
     return tool_run(&command, argc, argv);
 }

@@ -73,6 +73,7 @@ static const struct setting table[] = {
      .choices = "none|reference",
      .help = "reference: run every node there, too, and fail at the first that deviates"},
     TOOL_SETTINGS(struct run_options),
+#include "tools/tool_flags.def"
     {.name = NULL},
 };
 
@@ -239,6 +240,9 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         status = pen_session_run(session, inputs, count, NULL, &outputs, &output_count, reterr);
     }
     double ms = (double)(tool_now_ns() - start) / 1e6;
+    if (status == PEN_OK && pen_session_note(session)[0] != '\0') {
+        fprintf(stderr, "penstock-engine: %s\n", pen_session_note(session));
+    }
     for (size_t i = 0; status == PEN_OK && i < output_count; i++) {
         status = output_write(o, &outputs[i], list, reterr);
     }
@@ -295,6 +299,6 @@ static int run_command(void *from, const char *const *paths, size_t count)
 int cmd_run(int argc, char **argv)
 {
     struct run_options options = {0};
-    const struct tool_command command = {&program, &options, &options.model, 0, run_command};
+    const struct tool_command command = {&program, &options, &options.model, 0, run_command, &options.tool};
     return tool_run(&command, argc, argv);
 }

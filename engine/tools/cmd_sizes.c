@@ -200,6 +200,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_sizes(int argc, char **argv)
 {
     struct sizes_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, 0, run};
+    const struct tool_command command = {&program, &options, NULL, 0, run, NULL};
     return tool_run(&command, argc, argv);
 }

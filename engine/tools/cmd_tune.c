@@ -17,6 +17,7 @@ struct tune_options {
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct tune_options),
+#include "tools/tool_flags.def"
     TOOL_SHAPE_SETTINGS(struct tune_options),
     {.name = "class-time",
      .type = SETTING_DURATION,
@@ -97,7 +98,7 @@ static void print_json(const struct tuner *t, bool stored)
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "backend", pen_engine_backend(t->engine));
     cJSON_AddStringToObject(o, "device", pen_engine_device(t->engine));
-    cJSON_AddStringToObject(o, "precision", t->options->tool.precision);
+    cJSON_AddStringToObject(o, "precision", pen_engine_precision_name(pen_engine_precision(t->engine)));
     cJSON_AddBoolToObject(o, "stored", stored);
     cJSON_AddItemReferenceToObject(o, "classes", t->classes);
     char *text = cJSON_PrintUnformatted(o);
@@ -149,6 +150,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_tune(int argc, char **argv)
 {
     struct tune_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run};
+    const struct tool_command command = {&program, &options, NULL, MODELS_MAX, run, &options.tool};
     return tool_run(&command, argc, argv);
 }

@@ -7,6 +7,7 @@
 
 static const struct setting table[] = {
     TOOL_SETTINGS(struct verify_options),
+#include "tools/tool_flags.def"
     {.name = "filter",
      .type = SETTING_TEXT,
      .offset = offsetof(struct verify_options, filter),
@@ -110,7 +111,13 @@ static int verify(const struct verify_options *options, const struct case_list *
 {
     struct verify_report *report = NULL;
     struct pen_error error = {0};
-    bool named = strcmp(options->tool.backend, "auto") != 0;
+    struct pen_env *env = NULL;
+    int asked = tool_env(&options->tool, &env);
+    if (asked != TOOL_OK) {
+        return asked;
+    }
+    bool named = strcmp(pen_env_get(env, "backend"), "auto") != 0;
+    pen_env_free(env);
     bool strict = strcmp(options->placement, "auto") == 0 ? named : strcmp(options->placement, "strict") == 0;
     if (verify_report_new(options, expected->count > 0 ? expected : NULL, &report, &error) != PEN_OK) {
         tool_fail(&error);
@@ -162,6 +169,6 @@ static int run(void *from, const char *const *paths, size_t count)
 int cmd_verify(int argc, char **argv)
 {
     struct verify_options options = {0};
-    const struct tool_command command = {&program, &options, NULL, (size_t)argc, run};
+    const struct tool_command command = {&program, &options, NULL, (size_t)argc, run, &options.tool};
     return tool_run(&command, argc, argv);
 }

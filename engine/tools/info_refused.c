@@ -51,25 +51,26 @@ bool info_entries(const char *path, char *text, size_t room)
 /* The first precision in which the model loads; NULL = none. */
 static const char *other_precision(const char *path, const struct tool_options *from)
 {
-    for (unsigned p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8; p++) {
-        struct tool_options options = *from;
+    struct pen_env *env = NULL;
+    const char *found = NULL;
+    if (tool_env(from, &env) != TOOL_OK) {
+        return NULL;
+    }
+    struct pen_engine_options options = *pen_env_options(env);
+    enum pen_precision asked = options.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : options.precision;
+    for (unsigned p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8 && found == NULL; p++) {
         struct pen_engine *engine = NULL;
         struct pen_model *model = NULL;
-        struct pen_engine_options eo;
-        options.precision = pen_engine_precision_name((enum pen_precision)p);
-        tool_engine_options(&eo);
-        eo.backend = options.backend;
-        eo.precision = (enum pen_precision)p;
-        tool_vulkan(&options, &eo.vulkan);
-        bool loads = strcmp(options.precision, from->precision) != 0 && pen_engine_new(&eo, &engine, NULL) == PEN_OK &&
-                     pen_model_load(engine, path, &model, NULL) == PEN_OK;
+        options.precision = (enum pen_precision)p;
+        if (options.precision != asked && pen_engine_new(&options, &engine, NULL) == PEN_OK &&
+            pen_model_load(engine, path, &model, NULL) == PEN_OK) {
+            found = pen_engine_precision_name(options.precision);
+        }
         pen_model_free(model);
         pen_engine_free(engine);
-        if (loads) {
-            return options.precision;
-        }
     }
-    return NULL;
+    pen_env_free(env);
+    return found;
 }
 
 /* ---- as text ---- */

@@ -14,6 +14,7 @@ static const struct {
     const char *help;
 } commands[] = {
     {"info", cmd_info, "backends, devices, flags and self-tests of this host"},
+    {"env", cmd_env, "flags and facts: value, origin and meaning"},
     {"run", cmd_run, "run a model once: --model FILE --input name=file ... --output-dir DIR"},
     {"verify", cmd_verify, "run cases with expected outputs and compare: PATH..."},
     {"import", cmd_import, "make a model file a model that workers serve: FILE NAME"},

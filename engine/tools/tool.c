@@ -31,18 +31,6 @@ int tool_fail(const struct pen_error *error)
     return error->status == PEN_ERR_UNSUPPORTED ? TOOL_UNAVAILABLE : TOOL_FAILED;
 }
 
-void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan)
-{
-    *ret_vulkan = (struct pen_vulkan_options){.device = options->vk_device,
-                                              .allow_software = options->vk_allow_software,
-                                              .cache_dir = options->vk_cache_dir,
-                                              .kernels = options->vk_kernels,
-                                              .f16_range = options->vk_f16_range,
-                                              .f16_trial = options->vk_f16_trial,
-                                              .validate = options->vk_validate,
-                                              .in_flight = (uint32_t)options->in_flight};
-}
-
 static int command_run(const struct tool_command *c, const char *name, const char *const *paths, size_t count)
 {
     if (c->model != NULL && (*c->model == NULL || **c->model == '\0')) {
@@ -69,6 +57,9 @@ int tool_run(const struct tool_command *command, int argc, char **argv)
         tool_fail(&error);
         code = TOOL_USAGE;
     } else if (outcome == SETTINGS_RUN) {
+        if (command->tool != NULL) {
+            command->tool->settings = store;
+        }
         code = command_run(command, argv[0], paths, count);
     }
     settings_free(store);
@@ -76,37 +67,42 @@ int tool_run(const struct tool_command *command, int argc, char **argv)
     return code;
 }
 
-/* A table of tuned kernels that cannot be used is no error, but a person may want to tune again. */
-static void tuning_warn(const struct pen_engine *engine)
+const char *tool_flag(const struct pen_engine *engine, const char *name)
 {
     size_t count = 0;
     const struct pen_flag *flags = pen_engine_flags(engine, &count);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(flags[i].name, "vulkan.tuned") == 0 &&
-            (strcmp(flags[i].value, "corrupt") == 0 || strcmp(flags[i].value, "foreign") == 0)) {
-            fprintf(stderr,
-                    "penstock-engine: the table of tuned kernels is %s and is ignored: run `penstock-engine tune` "
-                    "again\n",
-                    flags[i].value);
+        if (strcmp(flags[i].name, name) == 0) {
+            return flags[i].value;
         }
+    }
+    return "";
+}
+
+/* A table of tuned kernels that cannot be used is no error, but a person may want to tune again. */
+static void tuning_warn(const struct pen_engine *engine)
+{
+    const char *tuned = tool_flag(engine, "vulkan.tuned");
+    if (strcmp(tuned, "corrupt") == 0 || strcmp(tuned, "foreign") == 0) {
+        fprintf(stderr,
+                "penstock-engine: the table of tuned kernels is %s and is ignored: run `penstock-engine tune` again\n",
+                tuned);
     }
 }
 
 /* Without its folder the tool does the same, but every start compiles all kernels again. */
-static void cache_warn(const struct pen_engine *engine, const char *dir)
+static void cache_warn(const struct pen_engine *engine)
 {
-    size_t count = 0;
-    const struct pen_flag *flags = pen_engine_flags(engine, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(flags[i].name, "vulkan.pipeline_cache") == 0 && strncmp(flags[i].value, "unusable: ", 10) == 0) {
-            fprintf(stderr,
-                    "penstock-engine: compiled kernels cannot be kept in %s: %s; name a folder that this user may "
-                    "write with --vk-cache-dir\n",
-                    dir, flags[i].value + 10);
-        }
+    const char *cache = tool_flag(engine, "vulkan.pipeline_cache");
+    if (strncmp(cache, "unusable: ", 10) == 0) {
+        fprintf(stderr,
+                "penstock-engine: compiled kernels cannot be kept in %s: %s; name a folder that this user may write "
+                "with --vk-cache-dir\n",
+                tool_flag(engine, "vk_cache_dir"), cache + 10);
     }
 }
 
+#define IN_FLIGHT_MAX  3                   /* the largest choice of vk_in_flight */
 #define DEFAULT_BUDGET (UINT64_C(4) << 30) /* what the engine grants by itself */
 
 void tool_engine_options(struct pen_engine_options *ret_options)
@@ -119,28 +115,126 @@ void tool_engine_options(struct pen_engine_options *ret_options)
     }
 }
 
+static const enum pen_origin origins[] = {[SETTING_BY_DEFAULT] = PEN_ORIGIN_DEFAULT,
+                                          [SETTING_BY_FILE] = PEN_ORIGIN_FILE,
+                                          [SETTING_BY_VARIABLE] = PEN_ORIGIN_VARIABLE,
+                                          [SETTING_BY_OPTION] = PEN_ORIGIN_FLAG};
+
+struct env_making {
+    struct pen_env *env;
+    enum pen_status status;
+    struct pen_error *reterr;
+};
+
+static bool flag_take(void *context, const struct setting *setting, const struct setting_given *given)
+{
+    struct env_making *m = context;
+    if (setting->offset == SETTING_KEPT && strcmp(setting->name, "precision") != 0) {
+        m->status = pen_env_set(m->env, setting->name, given->value, origins[given->origin], given->where, m->reterr);
+    }
+    return m->status == PEN_OK;
+}
+
+/* After the flags that say which devices count: what there is depends on them. */
+static enum pen_status precision_take(const struct tool_options *options, struct pen_env *env, struct pen_error *reterr)
+{
+    enum pen_precision precision;
+    struct setting_given given;
+    if (!settings_given(options->settings, "precision", &given)) {
+        return PEN_OK;
+    }
+    enum pen_status status = pen_engine_precision_find(pen_env_options(env), given.value, &precision, reterr);
+    return status == PEN_OK ? pen_env_set(env, "precision", given.value, origins[given.origin], given.where, reterr)
+                            : status;
+}
+
+/* --flag NAME=VALUE ... */
+static enum pen_status flags_take(const struct tool_options *options, struct pen_env *env, struct pen_error *reterr)
+{
+    struct setting_given given = {.origin = SETTING_BY_DEFAULT};
+    enum pen_status status = PEN_OK;
+    settings_given(options->settings, "flag", &given);
+    for (size_t i = 0; status == PEN_OK && i < options->flags.count; i++) {
+        status = pen_env_assign(env, options->flags.items[i], origins[given.origin], given.where, reterr);
+    }
+    return status;
+}
+
+/* What a subcommand's own settings say. */
+static enum pen_status own_take(const struct tool_options *options, struct pen_env *env, struct pen_error *reterr)
+{
+    char in_flight[24], budget[24];
+    struct pen_engine_options defaults;
+    tool_engine_options(&defaults);
+    snprintf(in_flight, sizeof in_flight, "%" PRId64,
+             options->in_flight > IN_FLIGHT_MAX ? IN_FLIGHT_MAX : options->in_flight);
+    snprintf(budget, sizeof budget, "%" PRIu64, defaults.budget_bytes);
+    const struct {
+        bool there;
+        const char *flag, *value, *where;
+        enum pen_origin origin;
+    } own[] = {{true, "budget_bytes", budget, "", PEN_ORIGIN_DETECTED},
+               {options->profile_nodes, "profile", "op", "--profile", PEN_ORIGIN_FLAG},
+               {options->check_numerics, "check_numerics", "fail", "--check-numerics", PEN_ORIGIN_FLAG},
+               {options->compare_reference, "compare", "reference", "--compare", PEN_ORIGIN_FLAG},
+               {options->in_flight > 0, "vk_in_flight", in_flight, "--in-flight",
+                options->in_flight_given ? PEN_ORIGIN_FLAG : PEN_ORIGIN_DETECTED}};
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; status == PEN_OK && i < sizeof own / sizeof own[0]; i++) {
+        status =
+            own[i].there ? pen_env_set(env, own[i].flag, own[i].value, own[i].origin, own[i].where, reterr) : PEN_OK;
+    }
+    return status;
+}
+
+int tool_env(const struct tool_options *options, struct pen_env **ret_env)
+{
+    struct pen_error error = {0};
+    struct env_making m = {.reterr = &error};
+    m.status = pen_env_new(&m.env, &error);
+    if (m.status == PEN_OK) {
+        m.status = pen_env_read_variables(m.env, &error);
+    }
+    if (m.status == PEN_OK) {
+        settings_each(options->settings, flag_take, &m);
+    }
+    if (m.status == PEN_OK) {
+        m.status = flags_take(options, m.env, &error);
+    }
+    if (m.status == PEN_OK) {
+        m.status = precision_take(options, m.env, &error);
+    }
+    if (m.status == PEN_OK) {
+        m.status = own_take(options, m.env, &error);
+    }
+    if (m.status == PEN_OK) {
+        *ret_env = m.env;
+        return TOOL_OK;
+    }
+    pen_env_free(m.env);
+    int code = tool_fail(&error);
+    return error.status == PEN_ERR_INVALID ? TOOL_USAGE : code;
+}
+
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine)
 {
-    struct pen_engine_options engine_options;
+    struct pen_env *env = NULL;
     struct pen_error error = {0};
-    tool_engine_options(&engine_options);
-    engine_options.backend = options->backend;
-    engine_options.threads = (uint32_t)options->threads;
-    engine_options.strict = strict;
-    engine_options.profile_nodes = options->profile_nodes;
-    engine_options.check_numerics = options->check_numerics;
-    engine_options.compare_reference = options->compare_reference;
-    tool_vulkan(options, &engine_options.vulkan);
-    if (pen_engine_precision_find(&engine_options, options->precision, &engine_options.precision, &error) != PEN_OK) {
-        int code = tool_fail(&error);
-        return error.status == PEN_ERR_INVALID ? TOOL_USAGE : code;
+    int code = tool_env(options, &env);
+    enum pen_status status =
+        code == TOOL_OK && strict ? pen_env_set(env, "placement", "strict", PEN_ORIGIN_FLAG, "strict", &error) : PEN_OK;
+    if (code == TOOL_OK && status == PEN_OK) {
+        status = pen_engine_open(env, ret_engine, &error);
     }
-    if (pen_engine_new(&engine_options, ret_engine, &error) != PEN_OK) {
-        return tool_fail(&error);
+    if (status != PEN_OK) {
+        code = tool_fail(&error);
+        code = status == PEN_ERR_INVALID ? TOOL_USAGE : code;
+    } else if (code == TOOL_OK) {
+        tuning_warn(*ret_engine);
+        cache_warn(*ret_engine);
     }
-    tuning_warn(*ret_engine);
-    cache_warn(*ret_engine, options->vk_cache_dir);
-    return 0;
+    pen_env_free(env);
+    return code;
 }
 
 void tool_profile_json(struct cJSON *object, struct pen_session *session)

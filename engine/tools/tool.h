@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "penstock/engine.h"
+#include "precisions.h" /* for tool_flags.def */
 #include "settings.h"
 
 enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_UNAVAILABLE = 3, TOOL_UNSUPPORTED = 4 };
@@ -30,71 +31,19 @@ extern const struct setting_variable tool_variables[];
 
 /* Options every subcommand has; first in each subcommand's options struct. */
 struct tool_options {
-    const char *backend;
-    const char *precision;
-    int64_t threads;
+    const struct settings_store *settings; /* what was given: the flags of the engine are there */
+    struct setting_list flags;             /* NAME=VALUE */
     bool json;
-    const char *vk_device, *vk_cache_dir, *vk_kernels, *vk_f16_range, *vk_f16_trial;
-    bool vk_allow_software, vk_validate;
-    /* Debug mode; a subcommand that has settings for them sets them. */
-    bool profile_nodes, check_numerics, compare_reference;
-    int64_t in_flight; /* runs of a session on a device at once; 0 = the engine's choice */
+    /* Set by a subcommand that has settings of its own for them. in_flight_given: else the number gives way to the flag. */
+    bool profile_nodes, check_numerics, compare_reference, in_flight_given;
+    int64_t in_flight; /* runs of a session on a device at once; 0 = as the flags say */
 };
+/* Behind them stand the rows of tool_flags.def. */
 #define TOOL_SETTINGS(owner_)                                                                                          \
-    {.name = "backend",                                                                                                \
-     .type = SETTING_TEXT,                                                                                             \
-     .offset = offsetof(owner_, tool.backend),                                                                         \
-     .def = "auto",                                                                                                    \
-     .help = "backend: auto, or a name that `penstock-engine info` lists"},                                            \
-        {.name = "precision",                                                                                          \
-         .type = SETTING_TEXT,                                                                                         \
-         .offset = offsetof(owner_, tool.precision),                                                                   \
-         .def = "f32",                                                                                                 \
-         .help = "precision the backend computes in: one that `penstock-engine info` lists"},                          \
-        {.name = "threads",                                                                                            \
-         .type = SETTING_INT,                                                                                          \
-         .offset = offsetof(owner_, tool.threads),                                                                     \
-         .def = "1",                                                                                                   \
-         .min = 1,                                                                                                     \
-         .max = 1024,                                                                                                  \
-         .help = "threads of the session"},                                                                            \
-        {.name = "vk-device",                                                                                          \
-         .type = SETTING_TEXT,                                                                                         \
-         .offset = offsetof(owner_, tool.vk_device),                                                                   \
-         .def = "auto",                                                                                                \
-         .help = "Vulkan device: auto, an index, a uuid or a part of its name"},                                       \
-        {.name = "vk-allow-software",                                                                                  \
-         .type = SETTING_FLAG,                                                                                         \
-         .offset = offsetof(owner_, tool.vk_allow_software),                                                           \
-         .help = "take a Vulkan device that computes on the CPU: for tests"},                                          \
-        {.name = "vk-cache-dir",                                                                                       \
-         .type = SETTING_TEXT,                                                                                         \
-         .offset = offsetof(owner_, tool.vk_cache_dir),                                                                \
-         .help = "folder that keeps compiled Vulkan pipelines between starts; none without it"},                       \
-        {.name = "vk-kernels",                                                                                         \
-         .type = SETTING_CHOICE,                                                                                       \
-         .offset = offsetof(owner_, tool.vk_kernels),                                                                  \
-         .def = "auto",                                                                                                \
-         .choices = "auto|simple|tiled|gemv|split|cm",                                                                 \
-         .help = "family of Vulkan kernels for products, wherever it can run; auto = by device, shape and what was "   \
-                 "tuned"},                                                                                             \
-        {.name = "vk-f16-range",                                                                                       \
-         .type = SETTING_CHOICE,                                                                                       \
-         .offset = offsetof(owner_, tool.vk_f16_range),                                                                \
-         .def = "keep",                                                                                                \
-         .choices = "keep|refuse",                                                                                     \
-         .help = "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},                       \
-        {.name = "vk-f16-trial",                                                                                       \
-         .type = SETTING_CHOICE,                                                                                       \
-         .offset = offsetof(owner_, tool.vk_f16_trial),                                                                \
-         .def = "on",                                                                                                  \
-         .choices = "on|off",                                                                                          \
-         .help = "floats stored as f16: find by trial the layers whose rounding moves the outputs too far, and keep "  \
-                 "them in f32"},                                                                                       \
-        {.name = "vk-validate",                                                                                        \
-         .type = SETTING_FLAG,                                                                                         \
-         .offset = offsetof(owner_, tool.vk_validate),                                                                 \
-         .help = "run Vulkan under the validation layer, its messages are errors: for debugging"},                     \
+    {.name = "flag",                                                                                                   \
+     .type = SETTING_LIST,                                                                                             \
+     .offset = offsetof(owner_, tool.flags),                                                                           \
+     .help = "a flag of the engine, NAME=VALUE (repeatable); `penstock-engine env` lists all"},                        \
     {                                                                                                                  \
         .name = "json", .type = SETTING_FLAG, .offset = offsetof(owner_, tool.json),                                   \
         .help = "print one JSON object instead of text"                                                                \
@@ -107,6 +56,7 @@ struct tool_command {
     const char *const *model; /* the option that must be given, as --model; NULL = none */
     size_t paths_max;         /* arguments that are no options */
     int (*run)(void *options, const char *const *paths, size_t count); /* gives the exit code */
+    struct tool_options *tool; /* the part of `options` for an engine; NULL = it opens none */
 };
 /* Reads the settings, prints help, version or what is wrong with them, or runs. The exit code. */
 int tool_run(const struct tool_command *command, int argc, char **argv);
@@ -114,13 +64,17 @@ int tool_run(const struct tool_command *command, int argc, char **argv);
 /* The engine's defaults, and three quarters of this machine's memory for a model where that is more: models of many GiB load as they do in a worker. Threads: any. */
 void tool_engine_options(struct pen_engine_options *ret_options);
 
-/* strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
-void tool_vulkan(const struct tool_options *options, struct pen_vulkan_options *ret_vulkan);
+/* The environment of these options; prints the error and returns an exit code, or 0. Freed by the caller, also when it is NULL. */
+int tool_env(const struct tool_options *options, struct pen_env **ret_env);
+/* An engine in it. strict: a named backend must take every node. Prints the error and returns an exit code, or 0. */
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
+/* A flag or fact of an engine; "" = there is none of this name. */
+const char *tool_flag(const struct pen_engine *engine, const char *name);
 int tool_fail(
     const struct pen_error *error); /* prints "penstock-engine: sentence (CODE)" to stderr; the exit code for it */
 /* The times of nodes that the session took, if it took any: the array "nodes" of a JSON object, and lines of text. */
 struct cJSON;
+struct cJSON *tool_flag_json(const struct pen_flag *flag); /* {name, value, origin, where, meaning} */
 void tool_profile_json(struct cJSON *object, struct pen_session *session);
 void tool_profile_print(struct pen_session *session);
 uint64_t tool_now_us(void);
@@ -139,6 +93,7 @@ enum pen_status tool_inputs(const struct pen_model *model, const struct setting_
 #define TOOL_INPUTS_MAX 64
 
 /* The subcommands: argv[0] is the subcommand's name. */
+int cmd_env(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);

@@ -13,8 +13,17 @@ struct text_node {
     char text[];
 };
 
+/* What was given for one setting. Texts belong to the store. */
+struct given_node {
+    struct given_node *next;
+    const struct setting *setting;
+    struct setting_given given;
+};
+
 struct settings_store {
     struct text_node *texts;
+    struct given_node *givens;
+    enum setting_origin from; /* of the values that come now */
 };
 
 struct settings_store *settings_store_new(void)
@@ -42,7 +51,80 @@ void settings_free(struct settings_store *store)
         next = node->next;
         free(node);
     }
+    for (struct given_node *node = store->givens, *next; node; node = next) {
+        next = node->next;
+        free(node);
+    }
     free(store);
+}
+
+static struct given_node *given_find(const struct settings_store *store, const char *name)
+{
+    struct given_node *node = store ? store->givens : NULL;
+    while (node && strcmp(node->setting->name, name) != 0)
+        node = node->next;
+    return node;
+}
+
+bool settings_given(const struct settings_store *store, const char *name, struct setting_given *ret_given)
+{
+    const struct given_node *node = given_find(store, name);
+    if (node)
+        *ret_given = node->given;
+    return node != NULL;
+}
+
+void settings_each(const struct settings_store *store,
+                   bool (*say)(void *context, const struct setting *setting, const struct setting_given *given),
+                   void *context)
+{
+    for (const struct given_node *node = store ? store->givens : NULL;
+         node && say(context, node->setting, &node->given); node = node->next) {
+    }
+}
+
+void settings_store_from(struct settings_store *store, enum setting_origin origin)
+{
+    store->from = origin;
+}
+
+/* "a,b" of a list that goes on; NULL without memory. */
+static const char *list_text(struct settings_store *store, const char *before, const char *more)
+{
+    size_t first = strlen(before), second = strlen(more);
+    char *joined = malloc(first + second + 2);
+    if (!joined)
+        return NULL;
+    memcpy(joined, before, first);
+    joined[first] = ',';
+    memcpy(joined + first + 1, more, second + 1);
+    const char *kept = settings_store_text(store, joined, first + second + 1);
+    free(joined);
+    return kept;
+}
+
+bool settings_store_given(struct settings_store *store, const struct setting *setting, const char *value,
+                          const char *where)
+{
+    struct given_node *node = given_find(store, setting->name);
+    if (store->from == SETTING_BY_DEFAULT)
+        return true;
+    bool goes_on = node && setting->type == SETTING_LIST && node->given.origin == store->from;
+    const char *text =
+        goes_on ? list_text(store, node->given.value, value) : settings_store_text(store, value, strlen(value));
+    const char *place = text ? settings_store_text(store, where, strlen(where)) : NULL;
+    if (!place)
+        return false;
+    if (!node) {
+        node = calloc(1, sizeof *node);
+        if (!node)
+            return false;
+        node->next = store->givens;
+        store->givens = node;
+    }
+    node->setting = setting;
+    node->given = (struct setting_given){.value = text, .where = place, .origin = store->from};
+    return true;
 }
 
 const struct setting *setting_find(const struct setting *table, const char *name, size_t bytes)
@@ -276,10 +358,13 @@ static enum pen_status sources_apply(struct loader *loader)
     settings_env_check(loader->program);
     const char *path = config_path(loader);
     enum pen_status status = defaults_apply(loader);
+    settings_store_from(loader->store, SETTING_BY_FILE);
     if (status == PEN_OK && path)
         status = settings_apply_file(loader->program, path, loader->options, loader->store, loader->reterr);
+    settings_store_from(loader->store, SETTING_BY_VARIABLE);
     if (status == PEN_OK)
         status = environment_apply(loader);
+    settings_store_from(loader->store, SETTING_BY_OPTION);
     if (status == PEN_OK)
         status = arguments_apply(loader);
     return status;

@@ -25,6 +25,9 @@ enum setting_type {
     SETTING_LIST, /* struct setting_list; may be repeated on the command line, ',' separates in file and environment */
 };
 
+/* The offset of a setting without a field: its value is checked, and settings_given tells it. */
+#define SETTING_KEPT SIZE_MAX
+
 #define SETTING_LIST_MAX 64
 struct setting_list {
     const char *items[SETTING_LIST_MAX];
@@ -87,6 +90,20 @@ enum pen_status settings_load(const struct settings_call *call, void *options, s
                               enum settings_outcome *ret_outcome, struct settings_store **ret_store,
                               struct pen_error *reterr);
 void settings_free(struct settings_store *store);
+
+/* Where the value of a setting comes from. */
+enum setting_origin { SETTING_BY_DEFAULT, SETTING_BY_FILE, SETTING_BY_VARIABLE, SETTING_BY_OPTION };
+struct setting_given {
+    const char *value; /* as it was written; the items of a list with ',' between them. "true" for a bare --x */
+    const char *where; /* "--vk-device", "PENSTOCK_VK_DEVICE", "pool.conf:3: vk-device" */
+    enum setting_origin origin;
+};
+/* What was given for the setting of this name; false: nothing, and *ret_given is as it was. Its texts live as long as the store. store: NULL = nothing. */
+bool settings_given(const struct settings_store *store, const char *name, struct setting_given *ret_given);
+/* Tells all that was given, in no order, until `say` returns false. */
+void settings_each(const struct settings_store *store,
+                   bool (*say)(void *context, const struct setting *setting, const struct setting_given *given),
+                   void *context);
 
 void settings_help(const struct settings_program *program, FILE *out);
 void settings_table_markdown(const struct settings_program *program,

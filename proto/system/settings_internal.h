@@ -15,6 +15,10 @@
 #define SETTINGS_TABLE_MAX      256u
 
 struct settings_store *settings_store_new(void);
+/* Notes what was given for a setting; texts are copied. From now on values come from this origin: settings_store_from. False without memory. */
+bool settings_store_given(struct settings_store *store, const struct setting *setting, const char *value,
+                          const char *where);
+void settings_store_from(struct settings_store *store, enum setting_origin origin);
 /* A copy of `bytes` bytes of text that lives as long as the store; NULL without memory. */
 const char *settings_store_text(struct settings_store *store, const char *text, size_t bytes);
 

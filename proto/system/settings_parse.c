@@ -266,6 +266,8 @@ static enum pen_status list_apply(const char *value, bool split, const char *whe
 
 void setting_clear(const struct setting *setting, void *options)
 {
+    if (setting->offset == SETTING_KEPT)
+        return;
     void *field = (char *)options + setting->offset;
     switch (setting->type) {
     case SETTING_FLAG:
@@ -323,5 +325,17 @@ enum pen_status setting_apply(const struct setting *setting, const char *value, 
     const char *text = settings_store_text(store, value, bytes);
     if (!text)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "%s: out of memory", where);
-    return text_apply(setting, text, split, where, (char *)options + setting->offset, store, reterr);
+    union {
+        bool truth;
+        int64_t whole;
+        double number;
+        const char *text;
+        struct setting_list list;
+    } nowhere = {.list.count = 0}; /* for a value that is only checked */
+    bool kept = setting->offset == SETTING_KEPT;
+    enum pen_status status = text_apply(setting, text, split, where,
+                                        kept ? (void *)&nowhere : (char *)options + setting->offset, store, reterr);
+    if (status == PEN_OK && !settings_store_given(store, setting, text, where))
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "%s: out of memory", where);
+    return status;
 }

@@ -94,14 +94,14 @@ Test(vulkan, options_are_heard)
 {
     char *out = NULL, *err = NULL;
     device_needed();
-    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "tiled", NULL}, "vulkan.kernels", "tiled");
-    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "simple", NULL}, "vulkan.kernels", "simple");
-    says((const char *const[]){"--vk-allow-software", "--vk-f16-range", "refuse", NULL}, "vulkan.f16_range", "refuse");
-    says((const char *const[]){"--vk-allow-software", NULL}, "vulkan.f16_range", "keep");
-    says((const char *const[]){"--vk-allow-software", "--vk-f16-trial", "off", NULL}, "vulkan.f16_trial", "off");
-    says((const char *const[]){"--vk-allow-software", NULL}, "vulkan.f16_trial", "on");
-    says((const char *const[]){"--vk-allow-software", "--vk-validate", NULL}, "vulkan.validation", "on");
-    says((const char *const[]){"--vk-allow-software", "--vk-device", "0", NULL}, "vulkan.validation", "off");
+    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "tiled", NULL}, "vk_kernels", "tiled");
+    says((const char *const[]){"--vk-allow-software", "--vk-kernels", "simple", NULL}, "vk_kernels", "simple");
+    says((const char *const[]){"--vk-allow-software", "--vk-f16-range", "refuse", NULL}, "vk_f16_range", "refuse");
+    says((const char *const[]){"--vk-allow-software", NULL}, "vk_f16_range", "keep");
+    says((const char *const[]){"--vk-allow-software", "--vk-f16-trial", "off", NULL}, "vk_f16_trial", "off");
+    says((const char *const[]){"--vk-allow-software", NULL}, "vk_f16_trial", "on");
+    says((const char *const[]){"--vk-allow-software", "--vk-validate", NULL}, "vk_validate", "on");
+    says((const char *const[]){"--vk-allow-software", "--vk-device", "0", NULL}, "vk_validate", "off");
     cr_assert_eq(info((const char *const[]){"--vk-allow-software", "--vk-device", "no such", NULL}, &out, &err), 3);
     cr_assert_not_null(strstr(err, "no such"), "%s", err);
     free(out);

@@ -213,6 +213,11 @@ def pool_features(gateway, echo):
     refused(gateway.infer("adder", [tensor("x", "FP32", [1, 2], data=[1, 1])]), 400, "sequence", "a model with state needs a sequence")
     more = gateway.infer("batched", [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], parameters={"priority": 2, "timeout": 60000000, "mine": "text", "number": 1.5, "on": True})
     check(more.status == 200, "priority, timeout and parameters of one's own", more.body)
+    one = [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])]
+    has = gateway.infer("batched", one, parameters={"penstock_require": "cpu_isa;cpu_isa"})
+    check(has.status == 200, "a flag that the worker has", has.body)
+    refused(gateway.infer("batched", one, parameters={"penstock_require": "cpu_isa;wings=2", "timeout": 5000000}), 501, "tags and flags", "one that no worker has")
+    refused(gateway.infer("batched", one, parameters={"penstock_require": ";"}), 400, "1 to 16 flags", "no flag at all")
     late = echo.infer("null", [tensor("bytes", "UINT8", [1, 4], data=[1, 2, 3, 4])], parameters={"timeout": 200000})
     check(late.status == 504 and late.error, "a time-out", (late.status, late.body))
 

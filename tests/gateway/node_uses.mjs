@@ -69,6 +69,9 @@ async function forms() {
   const json = await pool.infer('sums', inputs, { json: true, version: 1, priority: 1 });
   check(json.outputs.sum.data instanceof Int32Array && same(json.outputs.sum.data, [6, 9]), 'JSON', json);
   check(same((await pool.infer('same_bytes', { x: { data: ['a'], shape: [1, 1] } }, { json: true })).outputs.y.data, ['a']), 'texts as JSON');
+  check(same((await pool.infer('sums', inputs, { needs: ['cpu_isa'] })).outputs.sum.data, [6, 9]), 'a flag that the worker has');
+  const without = await pool.infer('sums', inputs, { needs: ['cpu_isa', 'wings'] }).catch((error) => error);
+  check(without instanceof PenstockError && without.status === 501, 'a flag that no worker has', without);
   const zipped = await new Client(url, { gzip: true }).infer('same_fp32', { x: { data: new Float32Array(20000), shape: [1, 20000] } });
   check(zipped.outputs.y.data.length === 20000, 'gzip both ways');
   const states = [];

@@ -37,7 +37,7 @@ Test(infer_read, everything_in_a_request_is_found_in_any_order)
                   "{\"parameters\":{\"binary_data_size\":4},\"shape\":[1],\"datatype\":\"FP32\",\"name\":\"b\"},"
                   "{\"name\":\"c\",\"shape\":[2],\"datatype\":\"BOOL\",\"parameters\":{\"binary_data_size\":2}}],"
                   "\"parameters\":{\"sequence_id\":7,\"sequence_start\":true,\"sequence_end\":true,\"priority\":3,"
-                  "\"timeout\":9,\"binary_data_output\":true,"
+                  "\"timeout\":9,\"binary_data_output\":true,\"penstock_require\":\"avx2;vk_device=a, b\","
                   "\"own\":\"x\",\"count\":-5,\"ratio\":0.5,\"on\":true},\"unknown\":{\"x\":[1,{}]},\"id\":\"i\"}",
                   "\0\0\200\077\1\0", 6, &inference) == PEN_OK,
         "%s", error.text);
@@ -45,6 +45,8 @@ Test(infer_read, everything_in_a_request_is_found_in_any_order)
     cr_assert(inference->inputs_count == 3 && inference->outputs_count == 2 && inference->parameters_count == 4);
     cr_assert(inference->sequence_id == 7 && inference->sequence_start && inference->sequence_end &&
               inference->priority == 3 && inference->timeout_us == 9);
+    cr_assert(inference->needs_count == 2 && strcmp(inference->needs[0], "avx2") == 0 &&
+              strcmp(inference->needs[1], "vk_device=a, b") == 0);
     cr_assert(memcmp(inference->inputs[0].data, "\1\2", 2) == 0 && inference->inputs[1].bytes == 4 &&
               memcmp(inference->inputs[2].data, "\1\0", 2) == 0);
     cr_assert(inference->outputs[0].binary && !inference->outputs[1].binary && inference->outputs[1].classes == 3);
@@ -73,6 +75,11 @@ Test(infer_read, a_refusal_says_what_and_keeps_nothing)
          "this host"},
         {"{\"inputs\":[{\"name\":\"a\",\"shape\":[1],\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":4}}]}",
          "unexpected size"},
+        {"{\"parameters\":{\"penstock_require\":\"\"}}", "1 to 16 flags"},
+        {"{\"parameters\":{\"penstock_require\":\"a;\"}}", "1 to 16 flags"},
+        {"{\"parameters\":{\"penstock_require\":\"a;;b\"}}", "1 to 16 flags"},
+        {"{\"parameters\":{\"penstock_require\":\"1;2;3;4;5;6;7;8;9;a;b;c;d;e;f;g;h\"}}", "1 to 16 flags"},
+        {"{\"parameters\":{\"penstock_require\":1}}", "expected"},
         {"{\"parameters\":{\"sequence_id\":[1]}}", "number is expected"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct inference *inference = NULL;

@@ -172,6 +172,9 @@ def jobs(client):
     refused(lambda: client.infer("batched", [tensor("x", np.zeros((1, 4), np.float64), "FP64")]), "INVALID_ARGUMENT", "", "a wrong datatype")
     refused(lambda: client.infer("batched", [scores], model_version="9"), "NOT_FOUND", "", "a wrong version")
     refused(lambda: client.infer("batched", [scores], priority=256), "INVALID_ARGUMENT", "priority", "a priority beyond 255")
+    check((client.infer("batched", [scores], parameters={"penstock_require": "cpu_isa"}).as_numpy("y") == [[1, 9, 5, 7]]).all(), "a flag that the worker has")
+    refused(lambda: client.infer("batched", [scores], parameters={"penstock_require": "wings"}), "UNIMPLEMENTED", "tags and flags", "one that no worker has")
+    refused(lambda: client.infer("batched", [scores], parameters={"penstock_require": 1}), "INVALID_ARGUMENT", "string_param", "a flag that is a number")
     check(client.get_inference_statistics("sums").model_stats[0].inference_stats.success.count == 41, "statistics count what went through")
 
 

@@ -28,7 +28,9 @@ bool lean_worker_init(const char *broker, const char *folder)
     log_setup("worker", getenv("LEAN_LOG") ? LOG_DEBUG : LOG_ERROR, false);
     const struct settings_call call = {&options_program, (int)(sizeof arguments / sizeof *arguments) - 1, arguments,
                                        NULL, 0};
-    return settings_load(&call, &options, NULL, &outcome, &store, NULL) == PEN_OK;
+    bool good = settings_load(&call, &options, NULL, &outcome, &store, NULL) == PEN_OK;
+    options.settings = store;
+    return good;
 }
 
 void lean_worker_fini(void)

@@ -108,9 +108,12 @@ static const char *flag_of(const Penstock__WorkerHello *hello, const char *name)
 Test(vulkan, the_hello_names_the_device)
 {
     Penstock__WorkerHello *hello = serve(NULL, NULL);
-    static const char *const texts[] = {"vulkan.device", "vulkan.uuid", "vulkan.driver", "vulkan.kernels"};
-    static const char *const numbers[] = {"vulkan.memory_bytes", "vulkan.f16_storage", "vulkan.f16_math", "vulkan.dot8",
-                                          "vulkan.subgroup_size"};
+    static const char *const texts[] = {"vulkan.device", "vulkan.uuid", "vulkan.driver", "vk_kernels"};
+    static const char *const numbers[] = {"vulkan.memory_bytes", "vk_subgroup_size"};
+    static const char *const features[] = {"vk_f16_storage", "vk_f16_math", "vk_dot8", "vk_coopmat_f16f32"};
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++)
+        cr_expect(flag_of(hello, features[i]) && strncmp(flag_of(hello, features[i]), "o", 1) == 0, "no %s",
+                  features[i]);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         cr_expect(flag_of(hello, texts[i]) && flag_of(hello, texts[i])[0], "no %s", texts[i]);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -122,18 +125,18 @@ Test(vulkan, the_hello_names_the_device)
     cr_expect(strtoull(flag_of(hello, "vulkan.memory_bytes"), NULL, 10) > 1u << 20);
     cr_expect_str_eq(flag_of(hello, "selftest.vulkan.f32"), "ok");
     cr_expect_null(flag_of(hello, "vulkan.device.1"));
-    cr_expect_str_eq(flag_of(hello, "vulkan.f16_range"), "keep");
-    cr_expect_str_eq(flag_of(hello, "vulkan.f16_trial"), "on");
+    cr_expect_str_eq(flag_of(hello, "vk_f16_range"), "keep");
+    cr_expect_str_eq(flag_of(hello, "vk_f16_trial"), "on");
 }
 
 Test(vulkan, the_trial_of_f16_is_the_options_to_say)
 {
-    cr_expect_str_eq(flag_of(serve("--vk-f16-trial", "off"), "vulkan.f16_trial"), "off");
+    cr_expect_str_eq(flag_of(serve("--vk-f16-trial", "off"), "vk_f16_trial"), "off");
 }
 
 Test(vulkan, the_range_of_f16_is_the_options_to_say)
 {
-    cr_expect_str_eq(flag_of(serve("--vk-f16-range", "refuse"), "vulkan.f16_range"), "refuse");
+    cr_expect_str_eq(flag_of(serve("--vk-f16-range", "refuse"), "vk_f16_range"), "refuse");
 }
 
 Test(vulkan, a_broken_table_of_kernels_is_ignored_with_a_line)

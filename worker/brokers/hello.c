@@ -359,8 +359,9 @@ static void flags_fill(struct hello *hello, const struct hello_facts *facts)
     const struct pen_flag *flags = pen_engine_flags(facts->engine, &count);
     zmq_version(&major, &minor, &patch);
     snprintf(zmq, sizeof zmq, "%d.%d.%d", major, minor, patch);
-    const struct pen_flag own[OWN] = {
-        {"library.libzmq", zmq}, {"library.protobuf-c", protobuf_c_version()}, {"build", version_build()}};
+    const struct pen_flag own[OWN] = {{.name = "library.libzmq", .value = zmq},
+                                      {.name = "library.protobuf-c", .value = protobuf_c_version()},
+                                      {.name = "build", .value = version_build()}};
     Penstock__Flag **list = take(hello, count + OWN, sizeof *list);
     Penstock__Flag *copies = take(hello, count + OWN, sizeof *copies);
     for (size_t i = 0; list && copies && i < count + OWN; i++) {

@@ -1,6 +1,9 @@
 /* options.c - the table of settings, and checks across several of them. */
 #include "options.h"
 
+#include "precisions.h" /* for flag_settings.def */
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +19,6 @@ static const struct setting table[] = {
      "folder of models: NAME/VERSION/ with model.onnx, model.tflite or a TensorFlow.js model.json; config.json beside"},
     {"model", SETTING_LIST, offsetof(struct options, model_choices), NULL, NULL, 0, 0, NULL,
      "serve only NAME or NAME:VERSION (may be repeated)"},
-    {"backend", SETTING_TEXT, offsetof(struct options, backend), "auto", NULL, 0, 0, NULL,
-     "auto, or a backend that `penstock-engine info` lists"},
-    {"precision", SETTING_TEXT, offsetof(struct options, precision), "any", NULL, 0, 0, NULL,
-     "arithmetic: one that `penstock-engine info` lists; any = f32"},
     {"placement", SETTING_CHOICE, offsetof(struct options, placement), "fallback", NULL, 0, 0, "strict|fallback",
      "strict: a model that the backend cannot run whole is refused"},
     {"slots", SETTING_INT, offsetof(struct options, slots), "0", "slots", 0, 64, NULL,
@@ -72,24 +71,9 @@ static const struct setting table[] = {
      "debug: finds NaN and infinity at their node, logs more; prod: any model that fails ends the worker"},
     {"allow-empty", SETTING_FLAG, offsetof(struct options, allow_empty), "false", NULL, 0, 0, NULL,
      "serve even when no model could be loaded"},
-    {"vk-device", SETTING_LIST, offsetof(struct options, vk_devices), NULL, NULL, 0, 0, NULL,
-     "Vulkan device: auto (also without it), an index, a uuid or a part of its name; repeated: slots are spread over "
-     "all"},
-    {"vk-allow-software", SETTING_FLAG, offsetof(struct options, vk_allow_software), "false", NULL, 0, 0, NULL,
-     "take a Vulkan device that computes on the CPU: for tests"},
-    {"vk-cache-dir", SETTING_TEXT, offsetof(struct options, vk_cache_dir), NULL, NULL, 0, 0, NULL,
-     "folder that keeps compiled Vulkan pipelines between starts; none without it"},
-    {"vk-kernels", SETTING_CHOICE, offsetof(struct options, vk_kernels), "auto", NULL, 0, 0,
-     "auto|simple|tiled|gemv|split|cm", "family of Vulkan kernels; auto = by device and shape"},
-    {"vk-f16-range", SETTING_CHOICE, offsetof(struct options, vk_f16_range), "keep", NULL, 0, 0, "keep|refuse",
-     "weights that f16 cannot hold: keep their layers in f32, or refuse the model"},
-    {"vk-f16-trial", SETTING_CHOICE, offsetof(struct options, vk_f16_trial), "on", NULL, 0, 0, "on|off",
-     "floats stored as f16: find by trial the layers whose rounding moves the outputs too far, and keep them in f32"},
-    {"vk-in-flight", SETTING_CHOICE, offsetof(struct options, vk_in_flight), "auto", NULL, 0, 0, "auto|1|2|3",
-     "batches of a slot on a Vulkan device at a time: the next one's inputs are copied while one computes; auto = 2, "
-     "1 on a device that computes on the CPU"},
-    {"vk-validate", SETTING_FLAG, offsetof(struct options, vk_validate), "false", NULL, 0, 0, NULL,
-     "run Vulkan under the validation layer, its messages are errors: for debugging"},
+#include "penstock/flag_settings.def"
+    {"flag", SETTING_LIST, offsetof(struct options, flags), NULL, NULL, 0, 0, NULL,
+     "a flag of the engine, NAME=VALUE (may be repeated); `penstock-engine env` lists all"},
     {"log-level", SETTING_CHOICE, offsetof(struct options, log_level), "auto", NULL, 0, 0, "auto|debug|info|warn|error",
      "auto = info, debug in debug mode"},
     {"log-format", SETTING_CHOICE, offsetof(struct options, log_format), "text", NULL, 0, 0, "text|json",
@@ -166,33 +150,101 @@ static enum pen_status backend_check(const char *name, const struct pen_engine_o
     return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this build has no backend '%.64s'; there is: %s", name, there);
 }
 
-enum pen_status options_engine(const struct options *options, uint32_t threads, uint64_t memory_bytes,
-                               struct pen_engine_options *ret_engine, struct pen_error *reterr)
+static const enum pen_origin origins[] = {[SETTING_BY_DEFAULT] = PEN_ORIGIN_DEFAULT,
+                                          [SETTING_BY_FILE] = PEN_ORIGIN_FILE,
+                                          [SETTING_BY_VARIABLE] = PEN_ORIGIN_VARIABLE,
+                                          [SETTING_BY_OPTION] = PEN_ORIGIN_FLAG};
+
+struct env_making {
+    struct pen_env *env;
+    enum pen_status status;
+    struct pen_error *reterr;
+};
+
+/* The precision comes last: what there is depends on the devices that count. */
+static bool flag_take(void *context, const struct setting *setting, const struct setting_given *given)
 {
-    pen_engine_options_init(ret_engine);
-    ret_engine->vulkan =
-        (struct pen_vulkan_options){.device = options->vk_devices.count > 0 ? options->vk_devices.items[0] : NULL,
-                                    .beside = options->vk_devices.items + 1,
-                                    .beside_count = options->vk_devices.count > 1 ? options->vk_devices.count - 1 : 0,
-                                    .allow_software = options->vk_allow_software,
-                                    .cache_dir = options->vk_cache_dir,
-                                    .kernels = options->vk_kernels,
-                                    .f16_range = options->vk_f16_range,
-                                    .f16_trial = options->vk_f16_trial,
-                                    .validate = options->vk_validate,
-                                    .in_flight = (uint32_t)strtoul(options->vk_in_flight, NULL, 10)}; /* auto = 0 */
-    enum pen_status status = backend_check(options->backend, ret_engine, reterr);
-    ret_engine->backend = options->backend;
-    if (status == PEN_OK)
-        status = pen_engine_precision_find(ret_engine, options->precision, &ret_engine->precision, reterr);
-    if (status != PEN_OK)
-        return status;
-    ret_engine->threads = threads;
-    ret_engine->strict = strcmp(options->placement, "strict") == 0;
-    ret_engine->check_numerics = strcmp(options->mode, "debug") == 0;
-    ret_engine->profile_nodes = ret_engine->check_numerics;
+    struct env_making *m = context;
+    if (setting->offset == SETTING_KEPT && strcmp(setting->name, "precision") != 0)
+        m->status = pen_env_set(m->env, setting->name, given->value, origins[given->origin], given->where, m->reterr);
+    return m->status == PEN_OK;
+}
+
+/* `value` of a flag that follows from the setting called `name`; DETECTED where nobody gave that. */
+static enum pen_status follow(const struct options *options, const char *name, const char *flag, const char *value,
+                              struct env_making *m)
+{
+    struct setting_given given = {.origin = SETTING_BY_DEFAULT, .where = ""};
+    bool there = settings_given(options->settings, name, &given);
+    if (!there && strcmp(pen_env_get(m->env, flag), value) == 0)
+        return PEN_OK; /* the engine's own default */
+    return pen_env_set(m->env, flag, value, there ? origins[given.origin] : PEN_ORIGIN_DETECTED, given.where,
+                       m->reterr);
+}
+
+static enum pen_status number_follow(const struct options *options, const char *name, const char *flag, uint64_t value,
+                                     struct env_making *m)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return follow(options, name, flag, text, m);
+}
+
+/* What settings of the worker itself mean for the engine. */
+static enum pen_status own_take(const struct options *options, uint32_t threads, uint64_t memory_bytes,
+                                struct env_making *m)
+{
     uint64_t budget = (uint64_t)options->memory_budget; /* a single model may not need more than the whole budget */
-    ret_engine->budget_bytes = budget > 0 && budget < memory_bytes ? budget : memory_bytes;
-    ret_engine->fold_bytes = (uint64_t)options->fold_limit;
+    bool whole = budget > 0 && budget < memory_bytes;
+    const char *mode = strcmp(options->mode, "debug") == 0 ? "debug" : "default";
+    enum pen_status status = number_follow(options, "threads", "threads", threads, m);
+    if (status == PEN_OK)
+        status = number_follow(options, whole ? "memory-budget" : "memory-limit", "budget_bytes",
+                               whole ? budget : memory_bytes, m);
+    if (status == PEN_OK)
+        status = number_follow(options, "fold-limit", "fold_bytes", (uint64_t)options->fold_limit, m);
+    if (status == PEN_OK)
+        status = follow(options, "placement", "placement", options->placement, m);
+    return status == PEN_OK ? follow(options, "mode", "mode", mode, m) : status;
+}
+
+static enum pen_status flags_take(const struct options *options, struct env_making *m)
+{
+    struct setting_given given = {.origin = SETTING_BY_DEFAULT, .where = ""};
+    settings_each(options->settings, flag_take, m);
+    settings_given(options->settings, "flag", &given);
+    for (size_t i = 0; m->status == PEN_OK && i < options->flags.count; i++)
+        m->status = pen_env_assign(m->env, options->flags.items[i], origins[given.origin], given.where, m->reterr);
+    return m->status;
+}
+
+static enum pen_status precision_take(const struct options *options, struct env_making *m)
+{
+    struct setting_given given;
+    enum pen_precision precision;
+    if (!settings_given(options->settings, "precision", &given))
+        return PEN_OK;
+    enum pen_status status = pen_engine_precision_find(pen_env_options(m->env), given.value, &precision, m->reterr);
+    return status == PEN_OK ? follow(options, "precision", "precision", given.value, m) : status;
+}
+
+enum pen_status options_env(const struct options *options, uint32_t threads, uint64_t memory_bytes,
+                            struct pen_env **ret_env, struct pen_error *reterr)
+{
+    struct env_making m = {.reterr = reterr};
+    m.status = pen_env_new(&m.env, reterr);
+    if (m.status == PEN_OK)
+        m.status = flags_take(options, &m);
+    if (m.status == PEN_OK)
+        m.status = own_take(options, threads, memory_bytes, &m);
+    if (m.status == PEN_OK)
+        m.status = backend_check(pen_env_get(m.env, "backend"), pen_env_options(m.env), reterr);
+    if (m.status == PEN_OK)
+        m.status = precision_take(options, &m);
+    if (m.status != PEN_OK) {
+        pen_env_free(m.env);
+        return m.status;
+    }
+    *ret_env = m.env;
     return PEN_OK;
 }

@@ -33,6 +33,24 @@ const char *inference_text(struct inference *inference, const char *text)
     return copy;
 }
 
+const char *inference_require(struct inference *inference, const char *text)
+{
+    char *at = hold_take(inference->hold, strlen(text) + 1);
+    if (!at)
+        return "no memory is left for " INFERENCE_REQUIRE;
+    for (const char *from = text;; from++) {
+        size_t bytes = strcspn(from, ";");
+        if (inference->needs_count == INFERENCE_NEEDS_MAX || bytes == 0)
+            return INFERENCE_REQUIRE " has 1 to 16 flags, NAME or NAME=VALUE, with ';' between";
+        inference->needs[inference->needs_count++] = memcpy(at, from, bytes);
+        at[bytes] = '\0';
+        at += bytes + 1;
+        from += bytes;
+        if (!*from)
+            return NULL;
+    }
+}
+
 static void on_end(pen_job *job, pen_result *result, void *arg)
 {
     struct inference *inference = arg;
@@ -89,6 +107,8 @@ enum pen_status inference_submit(struct inference *inference, struct gateway_ses
     options.parameters_count = inference->parameters_count;
     options.deadline_us = inference->timeout_us;
     options.priority = inference->priority;
+    options.needs = inference->needs_count ? inference->needs : NULL;
+    options.needs_count = inference->needs_count;
     options.sequence_id = inference->sequence_id;
     options.traceparent = inference->traceparent;
     options.flags = flags_of(inference);

@@ -14,6 +14,10 @@
 #define INFERENCE_TENSORS_MAX    64
 #define INFERENCE_PARAMETERS_MAX 64
 #define INFERENCE_CLASSES_MAX    1000
+#define INFERENCE_NEEDS_MAX      16 /* as of a job */
+
+/* The request parameter that demands flags of the worker: a text, "NAME" or "NAME=VALUE", several with ';' between. */
+#define INFERENCE_REQUIRE "penstock_require"
 
 /* Where an output is to go besides the answer. */
 struct inference_target {
@@ -31,7 +35,7 @@ struct inference_output {
 struct inference {
     struct hold *hold;                /* names, texts and data */
     const char *model, *version, *id; /* version: digits, a label or ""; id: NULL = none */
-    size_t inputs_count, outputs_count, parameters_count;
+    size_t inputs_count, outputs_count, parameters_count, needs_count;
     bool binary_default; /* of outputs that say nothing about it, and of those that nobody asked for by name */
     bool trace;
     uint8_t priority;
@@ -44,6 +48,7 @@ struct inference {
     struct pen_tensor inputs[INFERENCE_TENSORS_MAX];
     struct inference_output outputs[INFERENCE_TENSORS_MAX];
     struct pen_parameter parameters[INFERENCE_PARAMETERS_MAX];
+    const char *needs[INFERENCE_NEEDS_MAX]; /* flags of the worker, in the hold */
 };
 
 /* hold: retained. NULL without memory. */
@@ -52,6 +57,9 @@ void inference_free(struct inference *inference); /* cancels what is under way; 
 
 /* A copy of the text in the hold; NULL without memory. */
 const char *inference_text(struct inference *inference, const char *text);
+
+/* Takes the text of INFERENCE_REQUIRE. @return NULL, or a sentence that says what is wrong. */
+const char *inference_require(struct inference *inference, const char *text);
 
 /* Checks every input, then submits. `ended` is called on the loop's thread with the result, which is given. @return as pen_client_submit(). */
 enum pen_status inference_submit(struct inference *inference, struct gateway_session *session,

@@ -134,6 +134,15 @@ static bool take_custom(struct grpc_reader *reader, const char *name, const para
     }
 }
 
+static bool take_require(struct grpc_reader *reader, const parameter_message *value)
+{
+    const char *text = parameter_text(value);
+    if (!text || !is_text(text, PARAMETER_TEXT_BYTES))
+        return fail(reader, "%s is a string_param of at most 4095 bytes", INFERENCE_REQUIRE);
+    const char *why = inference_require(reader->inference, text);
+    return !why || fail(reader, "%s", why);
+}
+
 static bool take_request_parameter(struct grpc_reader *reader, const char *name, const parameter_message *value)
 {
     struct inference *inference = reader->inference;
@@ -151,6 +160,8 @@ static bool take_request_parameter(struct grpc_reader *reader, const char *name,
         return take_flag(reader, name, value, &ignored);
     if (strcmp(name, "triton_enable_empty_final_response") == 0)
         return take_flag(reader, name, value, &reader->final);
+    if (strcmp(name, INFERENCE_REQUIRE) == 0)
+        return take_require(reader, value);
     if (strcmp(name, "priority") != 0)
         return take_custom(reader, name, value);
     if (!take_number(reader, name, value, UINT8_MAX, &number))

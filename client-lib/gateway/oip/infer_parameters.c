@@ -68,6 +68,15 @@ static bool read_priority(struct json *json, uint8_t *ret_priority)
     return true;
 }
 
+static bool read_require(struct json *json, struct inference *inference)
+{
+    char text[PARAMETER_TEXT_BYTES];
+    if (!json_string(json, text, sizeof text))
+        return false;
+    const char *why = inference_require(inference, text);
+    return !why || json_fail(json, why);
+}
+
 static bool read_number(struct json *json, struct pen_parameter *to)
 {
     struct decimal number;
@@ -126,6 +135,8 @@ static bool read_one(struct json *json, struct inference *inference, const char 
         return json_u64(json, &inference->timeout_us);
     if (strcmp(name, "binary_data_output") == 0)
         return json_flag(json, &inference->binary_default);
+    if (strcmp(name, INFERENCE_REQUIRE) == 0)
+        return read_require(json, inference);
     return read_custom(json, inference, name);
 }
 

@@ -26,7 +26,7 @@ bool sequence_id_of_text(const char *text, uint64_t *ret_id);
 /* At the object. What is not known is passed over. */
 bool tensor_parameters_read(struct json *json, struct tensor_parameters *ret_parameters);
 
-/* sequence_*, priority, timeout and binary_data_output are the protocol's; others go to the model: texts, numbers, flags. */
+/* sequence_*, priority, timeout and binary_data_output are the protocol's, penstock_* the pool's; others go to the model: texts, numbers, flags. */
 bool request_parameters_read(struct json *json, struct inference *inference);
 
 #endif

@@ -204,7 +204,7 @@ enum pen_status kernel_qlinear_concat(struct kernel_call *k)
         int64_t total = shape_elements(&k->in[at].shape);
         double block[ELEMENT_BLOCK];
         parts[i] = k->in[at];
-        parts[i].dtype = k->in[1].dtype;
+        parts[i].dtype = k->in[2].dtype; /* the zero point may be missing */
         parts[i].data = kernel_scratch(k, (size_t)total * element_size(parts[i].dtype));
         if (parts[i].data == NULL) {
             return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for part %u", i);

@@ -43,6 +43,10 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_INVALID, "no family of Vulkan kernels is called '%s'",
                              b->config.vulkan.kernels);
     }
+    if (!vk_conv_read(b->config.vulkan.conv, &k->conv)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "no kernels of Vulkan convolutions are called '%s'",
+                             b->config.vulkan.conv);
+    }
     if (!vk_range_read(b->config.vulkan.f16_range, &b->range)) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "weights beyond f16 are kept or refused, not '%s'",
                              b->config.vulkan.f16_range);
@@ -54,7 +58,8 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
-    k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
+    k->cm = d->coopmat.kind != VK_COOPMAT_NONE ||
+            ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
     const VkPhysicalDeviceLimits *l = &d->limits;
     k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
     k->invocations = l->maxComputeWorkGroupInvocations < l->maxComputeWorkGroupSize[0]
@@ -109,7 +114,7 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     if (status == PEN_OK) {
         status = vk_several_open(b, &backend_vulkan, config, reterr);
     }
-    b->config.vulkan.kernels = b->config.vulkan.f16_range = b->config.vulkan.f16_trial =
+    b->config.vulkan.kernels = b->config.vulkan.conv = b->config.vulkan.f16_range = b->config.vulkan.f16_trial =
         NULL; /* borrowed; read above */
     b->config.vulkan.beside = NULL;
     b->config.vulkan.beside_count = 0;
@@ -187,11 +192,34 @@ static void tuned_say(const struct backend *b, void (*say)(void *context, const 
     say(context, "vulkan.tuned", strcmp(b->tuned, "hit") == 0 ? text : b->tuned);
 }
 
+/* What the device can do, by the names of engine/env/facts.def. */
+static void features_say(const struct vk_device_info *d,
+                         void (*say)(void *context, const char *name, const char *value), void *context)
+{
+    const struct {
+        const char *name;
+        bool there;
+    } features[] = {{"vk_f16_storage", d->f16_storage},
+                    {"vk_f16_math", d->f16_math},
+                    {"vk_i8_storage", d->i8_storage},
+                    {"vk_dot8", d->dot8},
+                    {"vk_coopmat_f16f32", d->coopmat.kind != VK_COOPMAT_NONE},
+                    {"vk_subgroup_arith", d->subgroup_arith},
+                    {"vk_timeline", true}}; /* without it the device is unfit */
+    char coopmat[32];
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        say(context, features[i].name, features[i].there ? "on" : "off");
+    }
+    vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
+    say(context, "vk_coopmat", coopmat);
+    say_number(say, context, "vk_subgroup_size", d->subgroup_size);
+}
+
 static void describe(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
                      void *context)
 {
     const struct vk_device_info *d = &b->device->info;
-    char driver[sizeof d->driver_name + sizeof d->driver_info], coopmat[32];
+    char driver[sizeof d->driver_name + sizeof d->driver_info];
     snprintf(driver, sizeof driver, "%s %s", d->driver_name, d->driver_info);
     say(context, "vulkan.device", d->name);
     say(context, "vulkan.uuid", d->uuid_text);
@@ -203,20 +231,11 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
         snprintf(name, sizeof name, "vulkan.uuid.%u", i + 1);
         say(context, name, b->beside[i]->device->info.uuid_text);
     }
-    say(context, "vulkan.kernels", vk_family_name(b->kernels.only));
     say(context, "vulkan.class", vk_device_class_name(b->kernels.device));
-    vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
-    say(context, "vulkan.coopmat", coopmat);
-    say(context, "vulkan.f16_range", b->range == VK_RANGE_KEEP ? "keep" : "refuse");
-    say(context, "vulkan.f16_trial", b->f16_trial ? "on" : "off");
-    say(context, "vulkan.validation", b->instance->validate ? "on" : "off");
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
-    say_number(say, context, "vulkan.f16_storage", d->f16_storage);
-    say_number(say, context, "vulkan.f16_math", d->f16_math);
-    say_number(say, context, "vulkan.dot8", d->dot8);
-    say_number(say, context, "vulkan.subgroup_size", d->subgroup_size);
+    features_say(d, say, context);
 }
 
 /* An empty list of axes is one, too: a reduction reads it while it is built. */
@@ -277,6 +296,21 @@ uint64_t vk_backend_bytes(const struct backend *b)
     return atomic_load(&b->device->bytes);
 }
 
+uint64_t vk_backend_submits(const struct backend *b)
+{
+    return atomic_load(&b->device->submits);
+}
+
+uint64_t vk_backend_pooled(const struct backend *b)
+{
+    return b->device->pool.taken;
+}
+
+unsigned vk_backend_products(const struct backend *b, unsigned family)
+{
+    return family < VK_FAMILY_COUNT ? atomic_load(&b->families[family]) : 0;
+}
+
 uint64_t vk_backend_losses(const struct backend *b)
 {
     return atomic_load(&b->losses);
@@ -324,6 +358,7 @@ static bool claims(enum op op)
 
 const struct backend_ops backend_vulkan = {
     .name = "vulkan",
+    .remote = true,
     .priority = 30,
     .probe = probe,
     .open = backend_open,

@@ -127,6 +127,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     d->direct = image->kernel_h == 1 && image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
+    d->banded = !d->direct && k <= GEMM_KC && image->dilation_w == 1 && image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }
 
@@ -292,7 +293,8 @@ struct block {
     const struct dense *d;
     const struct dense_item *item;
     size_t row0, rows, col0, cols, k0, kc;
-    float *copy; /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+    float *copy;                  /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+    const struct origin *origins; /* of its rows; NULL where none is looked at */
 };
 
 /* Rows that a kernel reads for a tile of m rows. */
@@ -300,6 +302,60 @@ static size_t rows_read(size_t m)
 {
     size_t mr = isa_own()->gemm_mr;
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
+}
+
+/* Rows from r on, up to m of them, that are patches of one output row. */
+static size_t segment_rows(const struct block *b, size_t r, size_t m)
+{
+    const size_t width = b->d->image.out_w, left = width - (b->row0 + r) % width;
+    return left < m ? left : m;
+}
+
+/* Patches of one output row, all inside of the image, are equally far apart where they lie; the kernel may read some more, which must be there too. */
+static bool segment_in_place(const struct block *b, size_t r, size_t m)
+{
+    const struct dense_image *g = &b->d->image;
+    const struct origin *first = &b->origins[r];
+    if (!patch_inside(g, first) || !patch_inside(g, &b->origins[r + m - 1])) {
+        return false;
+    }
+    const size_t x = (size_t)first->x + (rows_read(m) - 1) * g->stride_w + g->kernel_w;
+    const size_t y = (size_t)first->y + (g->kernel_h - 1) * g->dilation_h;
+    const size_t end = (size_t)(first->image - b->item->x) + (y * g->in_w + x) * g->channels;
+    return end <= g->batch * g->in_h * g->in_w * g->channels + b->d->slack;
+}
+
+/* No row of the tile from r on is copied. */
+static bool tile_in_place(const struct block *b, size_t r)
+{
+    const size_t mr = isa_own()->gemm_mr, end = b->rows - r < mr ? b->rows : r + mr;
+    if (!b->d->banded) {
+        return false;
+    }
+    for (size_t at = r; at < end; at += segment_rows(b, at, end - at)) {
+        if (!segment_in_place(b, at, segment_rows(b, at, end - at))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The tile in pieces of one output row each, its bands of weights one kernel row after the other. */
+static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
+{
+    const struct dense_image *g = &b->d->image;
+    t.x_stride = g->stride_w * g->channels;
+    t.k = g->kernel_w * g->channels;
+    t.bands = g->kernel_h;
+    t.band_stride = g->dilation_h * g->in_w * g->channels;
+    for (size_t left = t.m; left > 0; left -= t.m, r += t.m) {
+        const struct origin *o = &b->origins[r];
+        t.m = segment_rows(b, r, left);
+        t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
+        isa_own()->gemm(&t);
+        t.y += t.m * t.y_stride;
+        t.sum += t.sum != NULL ? t.m * t.sum_stride : 0;
+    }
 }
 
 static void tile_run(const struct block *b, size_t r, size_t c, const float *next)
@@ -313,6 +369,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
                           .k = b->kc,
+                          .bands = 1,
                           .n = d->n - c < d->nr ? d->n - c : d->nr,
                           .y = i->y + row * d->y_stride + c,
                           .y_stride = d->y_stride,
@@ -325,6 +382,10 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     bool copied = !d->direct || row + rows_read(m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
+    if (tile_in_place(b, r)) {
+        segments_run(b, r, t);
+        return;
+    }
     isa_own()->gemm(&t);
 }
 
@@ -352,10 +413,30 @@ static void copy_rows(const struct block *b, const struct origin *origins, size_
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
     size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
-    if (!b->d->direct) {
-        copy_rows(b, origins, r, rows);
-    } else if (last < b->rows && r + rows > last) {
+    for (size_t at = r; !b->d->direct && at < r + rows && at < b->rows; at += mr) {
+        if (!tile_in_place(b, at)) {
+            copy_rows(b, origins, at, mr);
+        }
+    }
+    if (b->d->direct && last < b->rows && r + rows > last) {
         copy_rows(b, origins, last, mr);
+    }
+}
+
+/* The activation over rows that are done. */
+static void act_rows(const struct block *b, size_t r, size_t rows)
+{
+    const struct dense *d = b->d;
+    const struct act *act = &d->act;
+    if (act->fn == UNARY_NONE) {
+        return;
+    }
+    rows = b->rows - r < rows ? b->rows - r : rows;
+    size_t cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols;
+    bool whole = cols == d->y_stride;
+    float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
+    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride) {
+        isa_own()->unary(act->fn, y, y, whole ? rows * cols : cols, act->a, 0.0f);
     }
 }
 
@@ -375,6 +456,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
     if (!d->direct || b.rows % mr != 0) {
         origins_find(&d->image, item->x, b.row0, b.rows, origins);
+        b.origins = origins;
     }
     for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
         struct block part = b;
@@ -389,6 +471,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
                 tile_run(&part, r, c, item->panels + (c + d->nr < d->n ? c + d->nr : 0) * d->k + part.k0 * d->nr);
             }
         }
+        act_rows(&b, r, d->rows_outer ? mr : b.rows);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "backend/xnnpack/emit.h"
 #include "backend/window.h"
 #include "backend/xnnpack/own.h"
+#include "backend/xnnpack/window.h"
 
 /* [k, n] weights in panels of gemm_nr columns: [n / nr][k][nr], then bias [n]; zeros fill the last panel. */
 struct dense_weights {
@@ -50,7 +51,10 @@ struct dense {
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */
     bool direct;                   /* rows of x are used where they lie: no patches, no copy */
-    bool rows_outer;               /* weights stay in the second cache while rows go by; else panels do */
+    bool banded; /* patches inside of the image are used where they lie: all weights of a panel fit the first cache */
+    struct act act;  /* over the result, by whoever computes it, while it is in the cache */
+    size_t slack;    /* floats behind the last image that may be read; they count for nothing */
+    bool rows_outer; /* weights stay in the second cache while rows go by; else panels do */
 };
 
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads);

@@ -18,11 +18,20 @@ struct each {
     size_t count; /* elements of the output */
 };
 
-/* One piece: n output elements from `out` on, input k from at[k] on, advancing by step[k] (0 or more) elements. */
+/* One piece: n output elements from `out` on, input k from at[k] on, advancing by step[k] (0 or 1) elements. */
 typedef void (*each_fn)(const void *context, size_t out, const size_t *at, const size_t *step, size_t n);
 
 /* False when an input does not broadcast to the output. */
 bool each_init(struct each *e, const struct shape *out, const struct shape *const *in, uint32_t inputs);
 void each_run(const struct each *e, each_fn fn, const void *context, struct run *r);
+
+/* The same with pointers: elements of `size` bytes; in[k] advances by step[k], 0 or 1 elements, and may lie in memory of this piece only. */
+typedef void (*each_piece_fn)(const void *context, size_t out, const void *const *in, const size_t *step, size_t n);
+/*
+ * Short rows are taken together, so that a call has some 1000 elements whatever broadcasts: what repeats or does not advance within a row is written out
+ * before. size <= 4.
+ */
+void each_pieces(const struct each *e, const void *const *in, size_t size, each_piece_fn fn, const void *context,
+                 struct run *r);
 
 #endif

@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "backend/xnnpack/each.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
@@ -63,11 +61,10 @@ static bool binary_supports(const struct graph *g, const struct node *n, const c
            refuse(ret_reason, "Mod of floats needs fmod");
 }
 
-static void piece_f32(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+static void piece_f32(const void *context, size_t out, const void *const *in, const size_t *step, size_t n)
 {
     const struct binary_job *j = context;
-    float *y = (float *)j->y + out;
-    isa_own()->binary(j->q->fn, (const float *)j->a + at[0], step[0], (const float *)j->b + at[1], step[1], y, n);
+    isa_own()->binary(j->q->fn, in[0], step[0], in[1], step[1], (float *)j->y + out, n);
 }
 
 static void piece_integer(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
@@ -79,53 +76,15 @@ static void piece_integer(const void *context, size_t out, const size_t *at, con
     number_binary(j->q->dtype, j->q->fn, j->q->python_mod, a, b, (uint8_t *)j->y + out * size, n);
 }
 
-#define TILE 1024 /* floats: 4 KiB stay in the first cache beside both streams */
-
-struct tiled_job {
-    const struct binary_job *j;
-    const float *tile;
-    size_t period, unit, count; /* elements */
-};
-
-/* b is one row for all rows of a, as a slope or an offset per channel is. */
-static bool row_repeats(const struct each *e)
-{
-    return e->rank == 2 && e->dim[1] <= TILE / 4 && e->dim[0] >= 8 && e->step[0][0] == e->dim[1] &&
-           e->step[0][1] == 1 && e->step[1][0] == 0 && e->step[1][1] == 1;
-}
-
-static void tiled_task(void *context, size_t unit)
-{
-    const struct tiled_job *t = context;
-    size_t end = (unit + 1) * t->unit < t->count ? (unit + 1) * t->unit : t->count;
-    for (size_t at = unit * t->unit; at < end; at += t->period) {
-        size_t n = end - at < t->period ? end - at : t->period;
-        isa_own()->binary(t->j->q->fn, (const float *)t->j->a + at, 1, t->tile, 1, (float *)t->j->y + at, n);
-    }
-}
-
-/* Rows of few channels: b is written down several times over, so that one call serves many rows (PReLU of 16 channels). */
-static void tiled_run(const struct each *e, const struct binary_job *j, struct run *r)
-{
-    float tile[TILE];
-    size_t row = e->dim[1], period = TILE / row * row;
-    for (size_t at = 0; at < period; at += row) {
-        memcpy(tile + at, j->b, row * sizeof *tile);
-    }
-    struct tiled_job t = {j, tile, period, period * (CHUNK / period), e->count};
-    parallel(r, tiled_task, &t, (e->count + t.unit - 1) / t.unit);
-}
-
 static enum pen_status binary_run(struct step *s, struct run *r)
 {
     const struct binary *q = s->state;
-    each_fn piece = q->dtype == PEN_DTYPE_F32 ? piece_f32 : piece_integer;
     for (uint32_t t = 0; t < q->turns; t++) {
         struct binary_job j = {q, t == 0 ? s->in[0] : s->out[0], s->in[t + 1], s->out[0]};
-        if (q->dtype == PEN_DTYPE_F32 && row_repeats(&q->each[t])) {
-            tiled_run(&q->each[t], &j, r);
+        if (q->dtype == PEN_DTYPE_F32) {
+            each_pieces(&q->each[t], (const void *[]){j.a, j.b}, sizeof(float), piece_f32, &j, r);
         } else {
-            each_run(&q->each[t], piece, &j, r);
+            each_run(&q->each[t], piece_integer, &j, r);
         }
     }
     if (q->dtype != PEN_DTYPE_F32) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/depthwise.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/filter.h"
 #include "backend/xnnpack/isa.h"
@@ -11,20 +12,23 @@
 #include "backend/xnnpack/xnn_compat.h"
 
 /*
- * Conv, NHWC. Two ways:
+ * Conv, NHWC. Three ways:
  * - our matrix product (dense.h) for everything that is wide enough: weights are packed once per plan and shared by all execs, and it is faster than XNNPACK's
  *   (README.md); also the only way when weights are computed;
- * - XNNPACK for depthwise and narrow groups, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
+ * - our depthwise loops (depthwise.h) where each group has one channel in and out, and the processor has AVX2;
+ * - XNNPACK for narrow groups and depthwise ones with several channels out, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
  *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
  */
 struct conv {
     struct window w;
     struct act act;
     struct filter f;
-    bool repack;          /* weights are computed: pack on every run */
-    float *ohwi;          /* scratch of repack */
-    uint8_t *packed;      /* dense: [groups] of dense_weights; shared unless repack */
-    struct dense dense;   /* of group 0 */
+    bool repack;        /* weights are computed: pack on every run */
+    float *ohwi;        /* scratch of repack */
+    uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
+    struct dense dense; /* of group 0 */
+    struct depthwise depthwise;
+    float *framed;        /* a copy of the input within its padding, for few channels; NULL = none */
     struct xc_op *ops;    /* XNNPACK: one per slice */
     size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
     bool
@@ -49,34 +53,119 @@ static bool conv_supports(const struct graph *g, const struct node *n, const cha
     return filter_read(n, &node_in(g, n, 1)->shape, &f) || refuse(ret_reason, "weights do not fit the groups");
 }
 
+static enum pen_status no_memory(const struct node *n, struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+}
+
+static enum pen_status pack_depthwise(const struct node *n, const struct filter *f, const struct value *w,
+                                      const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    void *packed = packed_alloc(depthwise_packed_bytes(f));
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
+    if (packed == NULL || ohwi == NULL) {
+        free(packed);
+        free(ohwi);
+        return no_memory(n, reterr);
+    }
+    filter_to_ohwi(f, w->data, ohwi);
+    depthwise_pack(f, ohwi, bias, packed);
+    free(ohwi);
+    *ret_packed = packed;
+    *ret_bytes = depthwise_packed_bytes(f);
+    return PEN_OK;
+}
+
+static enum pen_status pack_dense(const struct node *n, const struct filter *f, const struct value *w,
+                                  const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    uint8_t *packed = packed_alloc(filter_packed_bytes(f));
+    float *scratch = filter_is_ohwi(f) ? NULL : malloc(filter_turn_floats(f) * sizeof *scratch + 64);
+    if (packed == NULL || (scratch == NULL && !filter_is_ohwi(f))) {
+        free(packed);
+        free(scratch);
+        return no_memory(n, reterr);
+    }
+    if (scratch != NULL) {
+        filter_pack_turned(f, w->data, bias, scratch, packed);
+    } else {
+        filter_pack(f, w->data, bias, packed);
+    }
+    free(scratch);
+    *ret_packed = packed;
+    *ret_bytes = filter_packed_bytes(f);
+    return PEN_OK;
+}
+
 static enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                  struct pen_error *reterr)
 {
     struct filter f;
     const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2);
-    if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f) || !wants_dense(&f)) {
+    if (w->data == NULL || (bias != NULL && bias->data == NULL) || !filter_read(n, &w->shape, &f)) {
         return PEN_OK;
     }
-    uint8_t *packed = packed_alloc(filter_packed_bytes(&f));
-    float *scratch = filter_is_ohwi(&f) ? NULL : malloc(filter_turn_floats(&f) * sizeof *scratch + 64);
-    if (packed == NULL || (scratch == NULL && !filter_is_ohwi(&f))) {
-        free(packed);
-        free(scratch);
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
-    }
     const float *b = bias != NULL ? bias->data : NULL;
-    if (scratch != NULL) {
-        filter_pack_turned(&f, w->data, b, scratch, packed);
-    } else {
-        filter_pack(&f, w->data, b, packed);
-    }
-    free(scratch);
-    *ret_packed = packed;
-    *ret_bytes = filter_packed_bytes(&f);
+    return depthwise_takes(&f) ? pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr)
+           : wants_dense(&f)   ? pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                               : PEN_OK;
+}
+
+/* ---- depthwise ---- */
+
+static enum pen_status run_depthwise(struct step *s, struct run *r)
+{
+    const struct conv *c = s->state;
+    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s->in[0], s->out[0], r);
+    return PEN_OK;
+}
+
+static enum pen_status build_depthwise(struct build *b, struct conv *c)
+{
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
+    b->step->run = run_depthwise;
     return PEN_OK;
 }
 
 /* ---- our matrix product ---- */
+
+#define FRAMED_CHANNELS 4 /* an image of up to so many channels is copied sooner than patches that cross its edges */
+
+struct frame_job {
+    const struct conv *c;
+    const float *x;
+};
+
+/* One row of an image. */
+static void frame_task(void *context, size_t unit)
+{
+    const struct frame_job *j = context;
+    const struct window *w = &j->c->w;
+    const struct dense_image *g = &j->c->dense.image;
+    size_t image = unit / w->in[0], row = unit % w->in[0];
+    memcpy(j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * w->channels,
+           j->x + unit * w->in[1] * w->channels, w->in[1] * w->channels * sizeof(float));
+}
+
+/* The picture with its padding as part of the image; false without memory. */
+static bool frame_make(struct build *b, struct conv *c, struct dense_image *image)
+{
+    const struct window *w = &c->w;
+    image->in_h = w->begin[0] + w->in[0] + w->end[0];
+    image->in_w = w->begin[1] + w->in[1] + w->end[1];
+    image->pad_top = image->pad_left = 0;
+    size_t slack = isa_own()->gemm_mr * image->stride_w * image->channels;
+    c->framed = build_alloc(b, (image->batch * image->in_h * image->in_w * image->channels + slack) * sizeof(float));
+    return c->framed != NULL;
+}
+
+static bool wants_frame(const struct conv *c)
+{
+    const struct window *w = &c->w;
+    return c->f.groups == 1 && c->f.in <= FRAMED_CHANNELS && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
+           w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
+}
 
 static enum pen_status run_dense(struct step *s, struct run *r)
 {
@@ -86,16 +175,19 @@ static enum pen_status run_dense(struct step *s, struct run *r)
         filter_to_ohwi(f, s->in[1], c->ohwi);
         filter_pack(f, c->ohwi, s->n->in_count > 2 ? s->in[2] : NULL, c->packed);
     }
+    const float *x = s->in[0];
+    if (c->framed != NULL) {
+        struct frame_job j = {c, x};
+        parallel(r, frame_task, &j, c->w.batch * c->w.in[0]);
+        x = c->framed;
+    }
     size_t group_out = f->out / f->groups;
     for (size_t g = 0; g < f->groups; g++) {
         const struct dense_weights *w = filter_group(f, c->packed, g);
-        struct dense_item item = {.x = (const float *)s->in[0] + g * f->in,
-                                  .panels = w->data,
-                                  .bias = dense_bias(w),
-                                  .y = (float *)s->out[0] + g * group_out};
+        struct dense_item item = {
+            .x = x + g * f->in, .panels = w->data, .bias = dense_bias(w), .y = (float *)s->out[0] + g * group_out};
         dense_run(&c->dense, &item, 1, s->scratch, r);
     }
-    act_run(&c->act, s->out[0], c->dense.m * f->out, r);
     return PEN_OK;
 }
 
@@ -112,10 +204,15 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         }
         c->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
+    if (wants_frame(c) && !frame_make(b, c, &image)) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
+    }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
     c->dense.y_stride = c->f.out;
     c->dense.min = c->act.min;
     c->dense.max = c->act.max;
+    c->dense.act = c->act;
+    c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
     return PEN_OK;
@@ -330,6 +427,9 @@ static enum pen_status conv_build(struct build *b)
     }
     c->act = act_read(b->n);
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
+    if (b->packed != NULL && depthwise_takes(&c->f)) {
+        return build_depthwise(b, c);
+    }
     if (b->packed != NULL || !constant || wants_dense(&c->f)) {
         return build_dense(b, c);
     }

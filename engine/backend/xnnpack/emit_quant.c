@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "backend/xnnpack/each.h"
 #include "backend/xnnpack/emitters.h"
@@ -139,11 +140,12 @@ struct pair_step {
 
 struct pair_job {
     const struct pair_step *q;
-    const uint8_t *a, *b;
+    const uint8_t *a, *b; /* one byte an element */
     uint8_t *y;
     struct affine ap, bp, yp;
     double low, high;
     struct fixed_add fixed;
+    struct int_pair fast; /* near_tie 0: never */
 };
 
 static bool is_scalar(const struct value *v, enum pen_dtype dtype)
@@ -173,18 +175,57 @@ static double real_of(uint8_t x, const struct affine *p)
 }
 
 /* In double, operation by operation as the reference has it: ties fall the same way. */
-static void pair_piece(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+static uint8_t pair_exact(const struct pair_job *j, uint8_t a, uint8_t b)
+{
+    double p = real_of(a, &j->ap), q = real_of(b, &j->bp);
+    double v = nearbyint((j->q->adds ? p + q : p * q) / j->yp.scale) + (double)j->yp.zero;
+    v = v >= j->low ? v : j->low;
+    return (uint8_t)(int32_t)(v > j->high ? j->high : v);
+}
+
+#define PAIR_BLOCK 256 /* elements whose marks are looked at together */
+
+static void pair_piece(const void *context, size_t out, const void *const *in, const size_t *step, size_t n)
 {
     const struct pair_job *j = context;
-    const uint8_t *a = j->a + at[0], *b = j->b + at[1];
-    uint8_t *y = j->y + out;
-    bool adds = j->q->adds;
-    for (size_t i = 0; i < n; i++) {
-        double p = real_of(a[i * step[0]], &j->ap), q = real_of(b[i * step[1]], &j->bp);
-        double v = nearbyint((adds ? p + q : p * q) / j->yp.scale) + (double)j->yp.zero;
-        v = v >= j->low ? v : j->low;
-        y[i] = (uint8_t)(int32_t)(v > j->high ? j->high : v);
+    const uint8_t *a = in[0], *b = in[1];
+    uint8_t *y = j->y + out, marks[PAIR_BLOCK];
+    bool fast = j->fast.near_tie > 0.0f;
+    memset(marks, 1, sizeof marks);
+    for (size_t at = 0; at < n; at += PAIR_BLOCK) {
+        size_t count = n - at < PAIR_BLOCK ? n - at : PAIR_BLOCK;
+        if (fast &&
+            !isa_int()->pair(&j->fast, a + at * step[0], step[0], b + at * step[1], step[1], y + at, marks, count)) {
+            continue;
+        }
+        for (const uint8_t *mark = memchr(marks, 1, count); mark != NULL;) {
+            size_t i = (size_t)(mark - marks);
+            y[at + i] = pair_exact(j, a[(at + i) * step[0]], b[(at + i) * step[1]]);
+            mark = memchr(mark + 1, 1, count - i - 1);
+        }
     }
+}
+
+/*
+ * The form in single precision. Factors and products are rounded, each by at most 2^-24 of itself. A product counts up to 256, beyond which it is limited
+ * either way; of a sum the parts may be larger than what is left. Four times the error is the distance from a tie within which double decides; scales for
+ * which that is most of the way are left to double.
+ */
+static void fast_of(struct pair_job *j)
+{
+    double y = j->yp.scale, f[2] = {j->ap.scale / y, j->bp.scale / y};
+    bool adds = j->q->adds;
+    f[0] *= adds ? 1.0 : j->bp.scale;
+    double widest = adds ? 255.0 * (fabs(f[0]) + fabs(f[1])) : 0.0, near_tie = ldexp(widest + 256.0, -21);
+    bool usual = near_tie < 0.1 && fabs(f[0]) >= 0x1p-100 && fabs(f[0]) <= 0x1p100 && (!adds || fabs(f[1]) >= 0x1p-100);
+    j->fast = (struct int_pair){.adds = adds,
+                                .flip = j->ap.flip,
+                                .zero = {j->ap.zero, j->bp.zero},
+                                .y_zero = j->yp.zero,
+                                .factor = {(float)f[0], adds ? (float)f[1] : 0.0f},
+                                .low = (float)(j->low - (double)j->yp.zero),
+                                .high = (float)(j->high - (double)j->yp.zero),
+                                .near_tie = usual ? (float)near_tie : 0.0f};
 }
 
 /*
@@ -214,10 +255,10 @@ static bool fixed_of(const struct affine *a, const struct affine *b, const struc
     return true;
 }
 
-static void fixed_piece(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+static void fixed_piece(const void *context, size_t out, const void *const *in, const size_t *step, size_t n)
 {
     const struct pair_job *j = context;
-    isa_int()->fixed_add(&j->fixed, j->a + at[0], step[0], j->b + at[1], step[1], j->y + out, n);
+    isa_int()->fixed_add(&j->fixed, in[0], step[0], in[1], step[1], j->y + out, n);
 }
 
 static struct affine affine_of(const struct step *s, uint32_t at, enum pen_dtype dtype)
@@ -240,7 +281,10 @@ static enum pen_status pair_run(struct step *s, struct run *r)
     j.low = is_signed ? -128.0 : 0.0;
     j.high = j.low + 255.0;
     bool fixed = q->fixed_point && fixed_of(&j.ap, &j.bp, &j.yp, is_signed, &j.fixed);
-    each_run(&q->each, fixed ? fixed_piece : pair_piece, &j, r);
+    if (!fixed) {
+        fast_of(&j);
+    }
+    each_pieces(&q->each, (const void *[]){j.a, j.b}, 1, fixed ? fixed_piece : pair_piece, &j, r);
     return PEN_OK;
 }
 

@@ -90,8 +90,26 @@ struct gemm_tile {
     const float *sum;  /* [m][sum_stride], added by the last block before the clamp; NULL = nothing */
     float *y;          /* [m][y_stride] */
     size_t x_stride, y_stride, sum_stride;
-    size_t m, n, k;   /* m <= gemm_mr, n <= gemm_nr */
+    size_t m, n, k; /* m <= gemm_mr, n <= gemm_nr */
+    size_t bands,
+        band_stride;  /* k of each of `bands` bands; a band of a row lies that many floats behind the one before */
     bool first, last; /* block of k: the first starts from the bias, the others from y; the last adds and clamps */
+    float min, max;
+};
+
+/*
+ * One output row of a depthwise convolution. Rows of the kernel that lie in the padding are left out by the caller; columns that do are skipped here. Weights
+ * lie in blocks of `lanes` channels; the last block ends with the last channel, over channels of the one before it, unless there are fewer than `lanes` at all.
+ */
+struct depthwise_row {
+    const float *x;          /* column 0 of the row under the first row of the kernel */
+    const float *w, *bias;   /* of the first block: [kernel_h][kernel_w][lanes], [lanes] */
+    float *y;                /* column 0 */
+    size_t x_row;            /* floats between rows of x, times the dilation */
+    size_t x_pixel, y_pixel; /* floats between pixels */
+    size_t kernel_h, kernel_w, in_w, out_w, stride, dilation, pad; /* of columns; kernel_h: rows that count */
+    size_t inside_from, inside_to;                                 /* outputs whose windows have all columns */
+    size_t channels, block; /* block: floats from the weights of one block to those of the next */
     float min, max;
 };
 
@@ -114,6 +132,7 @@ struct own {
     void (*pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
                       size_t cols); /* y[c][r] = x[r][c] */
+    void (*depthwise)(const struct depthwise_row *d);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
 };

@@ -1,8 +1,4 @@
-#include "backend/xnnpack/own_vec.h"
-
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
+#include "backend/xnnpack/own_lanes.h"
 
 /*
  * The tile's shape fills the vector registers: avx512 14 x 2 accumulators, 2 for w, 1 for x of 32; avx2 6 x 2 + 2 + 1 of 16; plain 4 x 2 + 2 + 1 of 16.
@@ -16,80 +12,6 @@
 #define MR 4
 #endif
 #define NR (2 * OWN_LANES)
-
-/* The accumulators live in registers only when every loop over rows is unrolled. */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 14")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vf load(const float *p)
-{
-    return *(const vf *)p;
-}
-
-INLINE void store(float *p, vf v)
-{
-    *(vf *)p = v;
-}
-
-/* The first n of a vector; the others are 0 and are not touched. */
-#if defined(__AVX512F__)
-INLINE vf load_some(const float *p, size_t n)
-{
-    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-}
-
-INLINE void store_some(float *p, vf v, size_t n)
-{
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
-}
-#else
-INLINE vf load_some(const float *p, size_t n)
-{
-    float part[OWN_LANES] = {0};
-    for (size_t i = 0; i < n; i++) {
-        part[i] = p[i];
-    }
-    return load(part);
-}
-
-INLINE void store_some(float *p, vf v, size_t n)
-{
-    float part[OWN_LANES];
-    store(part, v);
-    for (size_t i = 0; i < n; i++) {
-        p[i] = part[i];
-    }
-}
-#endif
-
-/* NaN stays: the instructions give their second operand then. */
-INLINE vf clamp(vf v, vf low, vf high)
-{
-#if defined(__AVX512F__)
-    return (vf)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)v));
-#elif defined(__AVX2__)
-    return (vf)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)v));
-#else
-    for (size_t i = 0; i < OWN_LANES; i++) {
-        float x = v[i] < low[i] ? low[i] : v[i];
-        v[i] = x > high[i] ? high[i] : x;
-    }
-    return v;
-#endif
-}
-
-INLINE vf all(float x)
-{
-    float part[OWN_LANES];
-    for (size_t i = 0; i < OWN_LANES; i++) {
-        part[i] = x;
-    }
-    return load(part);
-}
 
 /* `cols` vectors of a row, the last one of `some` elements when `cut`. */
 INLINE void row_in(const float *p, vf *row, size_t cols, bool cut, size_t some)
@@ -133,24 +55,33 @@ INLINE void tile_run(const struct gemm_tile *t, const size_t rows, const size_t 
     const size_t s = t->x_stride;
     /* One pointer for three rows: x86 adds once or twice a register to an address for free. */
     const float *p[5] = {x, x + 3 * s, x + 6 * s, x + 9 * s, x + 12 * s};
-    for (size_t k = t->k; k > 0; k--) {
-        vf wv[2];
-        row_in(w, wv, cols, false, 0);
-        __builtin_prefetch(next);
-        UNROLL
-        for (size_t r = 0; r < rows; r++) {
-            const float v = p[r / 3][r % 3 * s];
+    for (size_t band = t->bands;;) {
+        for (size_t k = t->k; k > 0; k--) {
+            vf wv[2];
+            row_in(w, wv, cols, false, 0);
+            __builtin_prefetch(next);
             UNROLL
-            for (size_t c = 0; c < cols; c++) {
-                acc[r][c] += wv[c] * v;
+            for (size_t r = 0; r < rows; r++) {
+                const float v = p[r / 3][r % 3 * s];
+                UNROLL
+                for (size_t c = 0; c < cols; c++) {
+                    acc[r][c] += wv[c] * v;
+                }
             }
+            UNROLL
+            for (size_t i = 0; i < (rows + 2) / 3; i++) {
+                p[i]++;
+            }
+            w += NR;
+            next += 16;
+        }
+        if (--band == 0) {
+            break;
         }
         UNROLL
         for (size_t i = 0; i < (rows + 2) / 3; i++) {
-            p[i]++;
+            p[i] += t->band_stride - t->k;
         }
-        w += NR;
-        next += 16;
     }
     const vf low = all(t->min), high = all(t->max);
     UNROLL

@@ -154,19 +154,29 @@ static void interleave(const uint8_t *x, size_t x_step, size_t parts, uint8_t *y
     }
 }
 
+/* Sums of some columns, as many as a vector of this type has; *j goes on behind them while they fit. */
+#define SUM_COLUMNS(width, bytes_type, sums_type)                                                                      \
+    for (; j + (width) <= n; j += (width)) {                                                                           \
+        sums_type s0 = *(const sums_type *)(sum + j), s1 = {0};                                                        \
+        const uint8_t *at = x + j;                                                                                     \
+        for (size_t r = 0; r + 2 <= rows; r += 2, at += 2 * stride) {                                                  \
+            s0 += __builtin_convertvector(*(const bytes_type *)at ^ flip, sums_type);                                  \
+            s1 += __builtin_convertvector(*(const bytes_type *)(at + stride) ^ flip, sums_type);                       \
+        }                                                                                                              \
+        if (rows % 2 != 0) {                                                                                           \
+            s0 += __builtin_convertvector(*(const bytes_type *)at ^ flip, sums_type);                                  \
+        }                                                                                                              \
+        *(sums_type *)(sum + j) = s0 + s1;                                                                             \
+    }
+
+typedef uint8_t vbyte4 __attribute__((vector_size(4), aligned(1), may_alias));
+typedef int32_t vi4 __attribute__((vector_size(16), aligned(4), may_alias));
+
 static void sum_rows(const uint8_t *x, size_t stride, size_t rows, uint8_t flip, int32_t *sum, size_t n)
 {
     size_t j = 0;
-    for (; j + 2 * OWN_LANES <= n; j += 2 * OWN_LANES) {
-        vi s0 = *(const vi *)(sum + j), s1 = *(const vi *)(sum + j + OWN_LANES);
-        for (size_t r = 0; r < rows; r++) {
-            const uint8_t *at = x + r * stride + j;
-            s0 += __builtin_convertvector(*(const vbyte *)at ^ flip, vi);
-            s1 += __builtin_convertvector(*(const vbyte *)(at + OWN_LANES) ^ flip, vi);
-        }
-        *(vi *)(sum + j) = s0;
-        *(vi *)(sum + j + OWN_LANES) = s1;
-    }
+    SUM_COLUMNS(OWN_LANES, vbyte, vi)
+    SUM_COLUMNS(4, vbyte4, vi4)
     for (; j < n; j++) {
         for (size_t r = 0; r < rows; r++) {
             sum[j] += (int32_t)(uint8_t)(x[r * stride + j] ^ flip);
@@ -229,6 +239,50 @@ static void fixed_add(const struct fixed_add *f, const uint8_t *x1, size_t step1
     }
 }
 
+/* A row of one operand: step 0 repeats its first element. */
+struct operand {
+    const uint8_t *x;
+    size_t step;
+};
+
+static inline __attribute__((always_inline)) uint32_t pair_loop(const struct int_pair *p, bool adds, struct operand a,
+                                                                struct operand b, uint8_t *y, uint8_t *marks, size_t n)
+{
+    const float f1 = p->factor[0], f2 = p->factor[1], low = p->low, high = p->high, limit = 0.5f - p->near_tie;
+    const int32_t z1 = p->zero[0], z2 = p->zero[1], zero = p->y_zero;
+    const uint8_t flip = p->flip;
+    uint32_t any = 0;
+    _Pragma("omp simd reduction(| : any)") for (size_t j = 0; j < n; j++)
+    {
+        int32_t v1 = (int32_t)(uint8_t)(a.x[j * a.step] ^ flip) - z1,
+                v2 = (int32_t)(uint8_t)(b.x[j * b.step] ^ flip) - z2;
+        float v = adds ? (float)v1 * f1 + (float)v2 * f2 : (float)(v1 * v2) * f1;
+        v = v >= low ? v : low;
+        v = v > high ? high : v;
+        float whole = rintf(v);
+        uint32_t mark = fabsf(v - whole) >= limit ? 1 : 0;
+        y[j] = (uint8_t)((int32_t)whole + zero);
+        marks[j] = (uint8_t)mark;
+        any |= mark;
+    }
+    return any;
+}
+
+static bool pair(const struct int_pair *p, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2, uint8_t *y,
+                 uint8_t *marks, size_t n)
+{
+    uint32_t any;
+    if (step1 == 1 && step2 == 1) {
+        struct operand a = {x1, 1}, b = {x2, 1};
+        any = p->adds ? pair_loop(p, true, a, b, y, marks, n) : pair_loop(p, false, a, b, y, marks, n);
+    } else if (step2 == 0) {
+        any = pair_loop(p, p->adds, (struct operand){x1, step1}, (struct operand){x2, 0}, y, marks, n);
+    } else {
+        any = pair_loop(p, p->adds, (struct operand){x1, 0}, (struct operand){x2, 1}, y, marks, n);
+    }
+    return any != 0;
+}
+
 /* Signed bytes are moved up by 128, which the weights carry through exactly. */
 static void bilinear(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y, size_t n)
 {
@@ -262,6 +316,7 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .widen = widen,
                                      .quantise = quantise,
                                      .fixed_add = fixed_add,
+                                     .pair = pair,
                                      .bilinear = bilinear,
                                      .interleave = interleave,
                                      .clamp = clamp,

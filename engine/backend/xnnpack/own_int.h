@@ -9,6 +9,7 @@
 #ifndef XNNPACK_OWN_INT_H
 #define XNNPACK_OWN_INT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,18 @@ struct fixed_add {
     int32_t m[2], bias, zero, low, high; /* low, high: of the result, as stored bytes have it before the flip back */
     int shift;
     uint8_t flip;
+};
+
+/*
+ * Sums and products of quantised bytes: v = ((x1 ^ flip) - zero[0]) * factor[0] + ((x2 ^ flip) - zero[1]) * factor[1], or the product of the brackets times
+ * factor[0]; y = round(limits of v) + y_zero. In single precision: where v lies nearer than `near_tie` to the middle between two integers, the element is
+ * marked, and the caller computes it in double.
+ */
+struct int_pair {
+    bool adds;
+    uint8_t flip;
+    int32_t zero[2], y_zero;
+    float factor[2], low, high, near_tie;
 };
 
 /* One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. */
@@ -103,6 +116,9 @@ struct own_int {
     /* Steps are 0 or 1. y may be x1 or x2. */
     void (*fixed_add)(const struct fixed_add *f, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
                       uint8_t *y, size_t n);
+    /* Steps are 0 or 1. marks[n]: not 0 where the caller computes. False when none is marked. */
+    bool (*pair)(const struct int_pair *p, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2, uint8_t *y,
+                 uint8_t *marks, size_t n);
     /* From top left, top right, bottom left, bottom right; weights of the right and the bottom, of 2048; rounds half up. */
     void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
                      size_t n);

@@ -101,6 +101,7 @@ static void product_test(struct fixture *f, double *error)
     }
     fill(panel, CHANNELS * own->gemm_nr, 5);
     struct gemm_tile t = {.x = block,
+                          .bands = 1,
                           .w = panel,
                           .next = panel,
                           .x_stride = GEMM_LDX,

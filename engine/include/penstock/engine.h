@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/env.h"
 #include "penstock/precision.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
@@ -34,6 +35,8 @@ enum pen_status pen_engine_precision_find(const struct pen_engine_options *optio
 
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
+enum pen_vk_layout { PEN_VK_LAYOUT_NHWC, PEN_VK_LAYOUT_GRAPH };
+
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
 struct pen_vulkan_options {
     const char *device; /* auto, an index, a uuid or a part of the name; NULL = auto */
@@ -45,6 +48,11 @@ struct pen_vulkan_options {
     const char *
         kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
     const char
+        *conv; /* the same for convolutions alone: "auto" (as `kernels` says), "direct", "gemm", "cm"; NULL = auto */
+    enum pen_vk_layout layout;
+    uint32_t nodes_per_submit; /* dispatches and copies a queue gets at once; 0 = 256 */
+    uint64_t pool_trim_bytes;  /* device memory that is kept when it is freed */
+    const char
         *f16_range; /* weights that f16 cannot hold: "keep" their layers in f32, or "refuse" the model; NULL = keep */
     const char
         *f16_trial; /* "on": layers whose rounding to f16 moves the outputs too far are found by trial and kept in f32;
@@ -54,34 +62,54 @@ struct pen_vulkan_options {
     bool validate; /* debug: the Khronos validation layer; its messages are errors */
 };
 
+enum pen_mode { PEN_MODE_DEFAULT, PEN_MODE_DEBUG, PEN_MODE_PROD };
+enum pen_check { PEN_CHECK_OFF, PEN_CHECK_WARN, PEN_CHECK_FAIL };
+enum pen_pin { PEN_PIN_OFF, PEN_PIN_CORES };
+enum pen_isa { PEN_ISA_ANY, PEN_ISA_PLAIN, PEN_ISA_AVX2, PEN_ISA_AVX512, PEN_ISA_AVX512VNNI };
+enum pen_warmup { PEN_WARMUP_NONE, PEN_WARMUP_COMPILE, PEN_WARMUP_EXECUTE };
+
+/* The typed form of the flags (penstock/flags.def has one row for each field, with its meaning). */
 struct pen_engine_options {
     const char *backend;          /* "auto" (highest priority that opens), or a name; NULL = "auto" */
     enum pen_precision precision; /* ANY = f32 */
     uint32_t threads;             /* of one session; 0 = 1 */
-    bool strict;         /* every node on `backend`, else loading fails with the list of nodes it cannot take */
-    bool check_numerics; /* debug mode: NaN and infinity are found at the node that makes them */
-    bool profile_nodes;  /* debug mode: profiles have a row per node; runs on vulkan get slower */
-    /* Debug mode: every node of every backend runs on reference, too; the first that deviates ends the run, by name. */
+    bool strict; /* every node on `backend`, else loading fails with the list of nodes it cannot take */
+    enum pen_pin pin;
+    enum pen_isa cpu_isa_max; /* of the engine's own kernels, for all engines of the process */
+    bool cpu_forward;         /* small operators at the start of a graph run on the CPU though a device could */
+    uint32_t cpu_forward_max_elems;
+    enum pen_mode mode;
+    enum pen_check check_numerics;  /* NaN and infinity are found at the node that makes them */
+    enum pen_check f16_range_check; /* values beyond f16, likewise */
+    enum pen_warmup warmup;
+    bool profile_nodes; /* profiles have a row per node; runs on vulkan get slower */
+    /* Every node of every backend runs on reference, too; the first that deviates ends the run, by name. */
     bool compare_reference;
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
     uint64_t fold_bytes;
     bool optimise;                    /* graph passes; pen_engine_options_init sets true */
-    struct pen_vulkan_options vulkan; /* strings are borrowed until pen_engine_free */
+    struct pen_vulkan_options vulkan; /* strings are borrowed for the call */
 };
-void pen_engine_options_init(struct pen_engine_options *options);
+void pen_engine_options_init(struct pen_engine_options *options); /* the defaults of the flags */
+/* The typed form of an environment. Its texts live until the next change. */
+const struct pen_engine_options *pen_env_options(const struct pen_env *env);
 
 /* Opens the chosen backend (and reference behind it for fallback unless strict) and self-tests it. Gives *ret_engine. Threads: one-at-a-time per engine for
  * loading; models and sessions as stated below. */
 enum pen_status pen_engine_new(const struct pen_engine_options *options, struct pen_engine **ret_engine,
                                struct pen_error *reterr);
+/* The same from an environment, which may be freed or changed afterwards: the engine has its own copy. Flags that contradict each other are INVALID. */
+enum pen_status pen_engine_open(const struct pen_env *env, struct pen_engine **ret_engine, struct pen_error *reterr);
+/*
+ * Changes a flag of the engine as pen_env_set does, and opens its backends anew. Until the first model is loaded; from then on it is INVALID with a sentence. When
+ * it fails the engine is as it was. Threads: one-at-a-time per engine.
+ */
+enum pen_status pen_engine_set(struct pen_engine *engine, const char *name, const char *value, enum pen_origin origin,
+                               const char *where, struct pen_error *reterr);
 void pen_engine_free(struct pen_engine *engine); /* after its models; NULL is fine */
 
-/* A detected or set property: "backend.xnnpack" = "available", "cpu.isa" = "avx512", "selftest.f32" = "ok 2.1e-7". Borrowed until the engine is freed. */
-struct pen_flag {
-    const char *name;
-    const char *value;
-};
+/* Flags and facts in effect. Borrowed until the engine is freed, or a flag of it is set. */
 const struct pen_flag *pen_engine_flags(const struct pen_engine *engine, size_t *ret_count);
 const char *pen_engine_backend(const struct pen_engine *engine); /* the chosen one */
 const char *pen_engine_device(const struct pen_engine *engine);
@@ -157,7 +185,7 @@ uint64_t pen_model_weights(
 enum pen_status pen_session_new(struct pen_model *model, struct pen_session **ret_session, struct pen_error *reterr);
 void pen_session_free(struct pen_session *session); /* NULL is fine */
 
-/* Makes the bucket of these input shapes ready, or says PEN_ERR_TOO_LARGE where that would need the memory of others that are, and executes it once on zeros (sensible values for integer inputs). Times in microseconds; pointers may be NULL. */
+/* Makes the bucket of these input shapes ready, or says PEN_ERR_TOO_LARGE where that would need the memory of others that are, and executes it once on zeros (sensible values for integer inputs). The flag warmup says less: "compile" does not execute, "none" does nothing; the times are 0 then. Times in microseconds; pointers may be NULL. */
 enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 
@@ -219,6 +247,9 @@ void pen_session_profile(struct pen_session *session, bool on);
 const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session,
                                                        size_t *ret_count); /* borrowed until the next call */
 
+/* What the checks that are set to warn (check_numerics, f16_range_check) found first in the latest run, a sentence without its full stop; "" = nothing.
+ * Until the next run. */
+const char *pen_session_note(const struct pen_session *session);
 /* Nodes that were compared with reference so far, all within their bound (options: compare_reference). */
 uint64_t pen_session_compared(const struct pen_session *session);
 

@@ -37,6 +37,25 @@ Test(layout, a_classifier_keeps_one_transpose_at_its_input)
     graph_free(g);
 }
 
+/* Scales and zero points among the inputs have no layout; the data between them have. */
+Test(layout, operators_on_bytes_stay_within_the_turned_part)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(2, 3, 8, 8)), s = build_scalar(g, 0.02f), out = build_scalar(g, 0.04f);
+    uint32_t a = build_node(g, OP_QuantizeLinear, IDS(conv(g, x, 1, 3, 4), s));
+    uint32_t b = build_node(g, OP_QuantizeLinear, IDS(conv(g, x, 2, 3, 4), s));
+    uint32_t zero = VALUE_NONE, sum = build_node(g, OP_QLinearAdd, IDS(a, s, zero, b, s, zero, out));
+    uint32_t mean = build_node(g, OP_QLinearGlobalAveragePool, IDS(sum, out, zero, out));
+    mean = build_node(g, OP_QLinearSigmoid, IDS(mean, out, zero, s));
+    uint32_t gated = build_node(g, OP_QLinearMul, IDS(mean, s, zero, sum, out, zero, out));
+    uint32_t all = build_node(g, OP_QLinearConcat, IDS(out, zero, gated, out, zero, a, s, zero));
+    graph_attr_int(g, maker(g, all), ATTR_axis, 1);
+    uint32_t real = build_node(g, OP_DequantizeLinear, IDS(all, out));
+    build_output(g, build_node(g, OP_Flatten, IDS(build_node(g, OP_GlobalAveragePool, IDS(real)))));
+    cr_assert_eq(turn(g), 1);
+    graph_free(g);
+}
+
 Test(layout, the_files_own_transposes_cancel)
 {
     struct graph *g = build_graph();

@@ -133,7 +133,7 @@ Test(vulkan_debug, a_nan_is_found_at_its_node_on_the_device, .timeout = 110)
 {
     struct fixture f;
     fixture_init(&f, "Log");
-    f.options.check_numerics = true;
+    f.options.check_numerics = PEN_CHECK_FAIL;
     fixture_open(&f);
     cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
     f.x[5] = -1.0f;

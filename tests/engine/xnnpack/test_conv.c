@@ -75,6 +75,46 @@ Test(xnnpack_conv, random_shapes)
     }
 }
 
+/* Every kernel and stride that has a loop of its own, others, edges on both sides, vectors of channels that overlap, and rows shorter than a tile. */
+Test(xnnpack_conv, depthwise_of_every_form)
+{
+    for (int i = 0; i < 150; i++) {
+        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(1, 12), .w = cross_pick(1, 30)};
+        r.kh = cross_pick(1, 7);
+        r.kw = i % 3 == 0 ? cross_pick(1, 9) : 3 + 2 * (i % 3 - 1) + 2 * (i % 2);
+        r.groups = r.in = r.out = i % 5 == 0 ? cross_pick(2, 15) : cross_pick(16, 70);
+        r.stride = cross_pick(1, i % 4 == 0 ? 3 : 2);
+        r.dilation = i % 7 == 0 ? 2 : 1;
+        r.before = cross_pick(0, r.kw / 2);
+        r.after = cross_pick(0, r.kw / 2);
+        r.act = i % 4 == 1 ? ACT_CLAMP : i % 4 == 2 ? ACT_HARDSWISH : ACT_NONE;
+        if (r.h + r.before + r.after > (r.kh - 1) * r.dilation && r.w + r.before + r.after > (r.kw - 1) * r.dilation) {
+            check(&r, true, i % 6 != 0);
+        }
+    }
+}
+
+/* First layers: patches that lie inside of the image are read where they are, others are copied. */
+Test(xnnpack_conv, few_channels_in)
+{
+    for (int i = 0; i < 60; i++) {
+        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(7, 20), .w = cross_pick(7, 60)};
+        r.kh = cross_pick(1, 7);
+        r.kw = cross_pick(1, 7);
+        r.in = cross_pick(1, 4);
+        r.out = cross_pick(1, 70);
+        r.groups = 1;
+        r.stride = cross_pick(1, 3);
+        r.dilation = i % 7 == 0 ? 2 : 1;
+        r.before = cross_pick(0, 3);
+        r.after = cross_pick(0, 3);
+        r.act = i % 3 == 1 ? ACT_CLAMP : i % 3 == 2 ? ACT_SIGMOID : ACT_NONE;
+        if (r.h + r.before + r.after > (r.kh - 1) * r.dilation && r.w + r.before + r.after > (r.kw - 1) * r.dilation) {
+            check(&r, true, i % 6 != 0);
+        }
+    }
+}
+
 Test(xnnpack_conv, same_padding_is_resolved)
 {
     const char *modes[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};

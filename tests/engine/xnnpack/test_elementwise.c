@@ -129,3 +129,20 @@ Test(xnnpack_binary, more_than_two_inputs)
         }
     }
 }
+
+/* Some dims of each input are 1, rows are short and long: every form of broadcasting. */
+Test(xnnpack_binary, every_form_of_broadcasting)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        const int64_t dims[4] = {cross_pick(1, 3), cross_pick(1, 30), cross_pick(1, 12),
+                                 i % 5 == 0 ? cross_pick(500, 1100) : cross_pick(1, 70)};
+        int64_t in[2][4];
+        for (unsigned k = 0; k < 8; k++) {
+            in[k / 4][k % 4] = i >> k & 1 ? 1 : dims[k % 4];
+        }
+        struct cross *c = cross_new(i % 3 == 0 ? OP_Sub : i % 3 == 1 ? OP_Mul : OP_Max);
+        cross_input(c, F32, 4, in[0], false);
+        cross_input(c, F32, 4, in[1], false);
+        cross_check(c);
+    }
+}

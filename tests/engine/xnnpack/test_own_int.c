@@ -81,6 +81,25 @@ static void loops(const struct own_int *own)
         own->requantise(sums, &q, y, BYTES);
         cr_assert_arr_eq(y, want, sizeof y);
     }
+    for (int i = 0; i < 6; i++) {
+        struct int_pair pair = {.adds = i % 2, .flip = 0x80, .zero = {3, 7}, .y_zero = 10, .factor = {0.5f, 0.25f}};
+        uint8_t marks[BYTES], marks_want[BYTES];
+        pair.low = -10.0f, pair.high = 245.0f, pair.near_tie = 1e-3f, pair.factor[0] = i % 2 ? 0.5f : 0.0078125f;
+        bool any = own->pair(&pair, taps[0], i / 2 != 1, taps[1], i / 2 != 2, y, marks, BYTES);
+        cr_assert_eq(any, own_int_plain.pair(&pair, taps[0], i / 2 != 1, taps[1], i / 2 != 2, want, marks_want, BYTES));
+        cr_assert_arr_eq(y, want, sizeof y);
+        cr_assert_arr_eq(marks, marks_want, sizeof marks);
+        cr_assert(i >= 2 || (any && memchr(marks, 0, BYTES) != NULL), "some lie on a tie");
+    }
+    for (size_t n = 1; n < 100; n++) { /* sums of rows of every width */
+        memset(sums, 0, sizeof sums);
+        memset(sums_want, 0, sizeof sums_want);
+        own->sum_rows(taps[0], n, BYTES / n, 0x80, sums, n);
+        for (size_t at = 0; at < BYTES / n * n; at++) {
+            sums_want[at % n] += (uint8_t)(taps[0][at] ^ 0x80);
+        }
+        cr_assert_arr_eq(sums, sums_want, sizeof sums);
+    }
     pointers[1] = taps[1];
     own->pool_max(pointers, 3, 0x80, y, BYTES);
     own_int_plain.pool_max(pointers, 3, 0x80, want, BYTES);

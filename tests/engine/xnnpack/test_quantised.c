@@ -195,6 +195,40 @@ Test(xnnpack_quantised, pairs)
     }
 }
 
+/* Dims of which some are 1, as many as `mask` says: every form of broadcasting. */
+static void shrunk(const int64_t *dims, unsigned mask, int64_t *ret)
+{
+    for (unsigned d = 0; d < 4; d++) {
+        ret[d] = mask >> d & 1 ? 1 : dims[d];
+    }
+}
+
+/* Scales with many ties between two results, ordinary ones, and those that only double can follow. */
+Test(xnnpack_quantised, pairs_in_every_form_of_broadcasting)
+{
+    static const float scales[][3] = {{0.5f, 0.25f, 0.5f},   {0.0625f, 0.5f, 1.0f},  {0.02f, 0.03f, 0.04f},
+                                      {0.013f, 2.7f, 0.05f}, {9.0f, 8.0f, 1e-4f},    {1e-6f, 1e-7f, 1.0f},
+                                      {0.1f, -0.2f, 0.3f},   {1e30f, 1e30f, 1e-30f}, {1e-30f, 1e-30f, 1e-8f}};
+    for (unsigned i = 0; i < 512; i++) {
+        const float *f = scales[i % (sizeof scales / sizeof *scales)];
+        const int64_t dims[4] = {cross_pick(1, 3), cross_pick(1, 40), cross_pick(1, 12), cross_pick(1, 70)};
+        int64_t a[4], b[4];
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(i >> 1 & 1 ? OP_QLinearAdd : OP_QLinearMul);
+        shrunk(dims, i & 4 ? i >> 3 & 15 : 0, a);
+        shrunk(dims, i & 4 ? i >> 7 & 1 : i >> 3 & 15, b);
+        cross_input(c, dtype, 4, a, false);
+        cross_data(c, F32, 0, NULL, &f[0], true);
+        zero(c, dtype, 1, true);
+        cross_input(c, dtype, 4, b, false);
+        cross_data(c, F32, 0, NULL, &f[1], true);
+        zero(c, dtype, 1, true);
+        cross_data(c, F32, 0, NULL, &f[2], true);
+        zero(c, dtype, 1, true);
+        cross_check(c);
+    }
+}
+
 Test(xnnpack_quantised, largest_of_bytes)
 {
     for (int i = 0; i < 4; i++) {
@@ -265,6 +299,9 @@ Test(xnnpack_quantised, means)
         if (i & 2) {
             cross_int(c, ATTR_layout, LAYOUT_NHWC);
         }
+        cross_check(c);
+        c = qlinear(OP_QLinearGlobalAveragePool, dtype, 4, (int64_t[]){2, 300 + i, 7, 1 + i * 9}, 0.01f);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
         cross_check(c);
         c = qlinear(OP_QLinearAveragePool, dtype, 4, (int64_t[]){2, 11, 9, 33}, 0.02f);
         cross_int(c, ATTR_layout, LAYOUT_NHWC);
