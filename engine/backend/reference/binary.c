@@ -33,7 +33,7 @@ typedef void (*block_i64)(const int64_t *a, const int64_t *b, int64_t *y, int64_
 static double mod_floor(double a, double b)
 {
     double r = fmod(a, b);
-    return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+    return r == 0.0 ? copysign(r, b) : (r < 0.0) != (b < 0.0) ? r + b : r;
 }
 
 static int64_t div_i64(int64_t a, int64_t b) /* b != 0; INT64_MIN / -1 wraps */
@@ -109,6 +109,7 @@ BINARY_I64(i_or, a | b)
 BINARY_I64(i_xor, a ^ b)
 BINARY_I64(u_shift_left, ub > 63 ? 0 : ua << ub)
 BINARY_I64(u_shift_right, ub > 63 ? 0 : ua >> ub)
+BINARY_I64(i_shift_right, a >> (ub > 63 ? 63 : ub))
 BINARY_I64(u_copy, ua)
 
 struct binary_row {
@@ -152,7 +153,9 @@ static block_i64 pick_i64(const struct node *n, enum pen_dtype dtype)
     const struct binary_row *row = &rows[n->op];
     bool is_unsigned = element_class(dtype) == ELEMENT_UNSIGNED;
     if (n->op == OP_BitShift) {
-        return node_text_is(n, ATTR_direction, "LEFT", false) ? u_shift_left : u_shift_right;
+        return node_text_is(n, ATTR_direction, "LEFT", false) ? u_shift_left
+               : is_unsigned                                  ? u_shift_right
+                                                              : i_shift_right;
     }
     if (n->op == OP_Mod && !is_unsigned && node_int(n, ATTR_fmod, 0) != 0) {
         return i_fmod;

@@ -83,12 +83,13 @@ enum pen_status kernel_depth_to_space(struct kernel_call *k)
     return split_walk(k, crd ? crd_dims : dcr_dims, crd ? crd_order : dcr_order, &out);
 }
 
-/* The reverse of DCR. */
+/* The reverse. */
 enum pen_status kernel_space_to_depth(struct kernel_call *k)
 {
     const struct shape *in = &k->in[0].shape;
     int64_t b = node_int(k->n, ATTR_blocksize, 1);
-    bool nhwc = node_int(k->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC;
+    bool nhwc = node_int(k->n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC,
+         crd = node_text_is(k->n, ATTR_mode, "CRD", false);
     int32_t at = nhwc ? 1 : 2;
     if (in->rank != 4 || b < 1 || in->dim[at] % b != 0 || in->dim[at + 1] % b != 0) {
         return kernel_fail(k, PEN_ERR_SHAPE, "the image does not divide into blocks of %lld", (long long)b);
@@ -96,10 +97,12 @@ enum pen_status kernel_space_to_depth(struct kernel_call *k)
     int64_t n = in->dim[0], c = in->dim[nhwc ? 3 : 1], h = in->dim[at] / b, w = in->dim[at + 1] / b;
     if (nhwc) {
         struct shape out = shape_of(4, (const int64_t[]){n, h, w, c * b * b});
-        return split_walk(k, (const int64_t[]){n, h, b, w, b, c}, (const int32_t[]){0, 1, 3, 2, 4, 5}, &out);
+        const int32_t dcr_order[] = {0, 1, 3, 2, 4, 5}, crd_order[] = {0, 1, 3, 5, 2, 4};
+        return split_walk(k, (const int64_t[]){n, h, b, w, b, c}, crd ? crd_order : dcr_order, &out);
     }
     struct shape out = shape_of(4, (const int64_t[]){n, c * b * b, h, w});
-    return split_walk(k, (const int64_t[]){n, c, h, b, w, b}, (const int32_t[]){0, 3, 5, 1, 2, 4}, &out);
+    const int32_t dcr_order[] = {0, 3, 5, 1, 2, 4}, crd_order[] = {0, 1, 3, 5, 2, 4};
+    return split_walk(k, (const int64_t[]){n, c, h, b, w, b}, crd ? crd_order : dcr_order, &out);
 }
 
 /* Repeats dims of 1. */

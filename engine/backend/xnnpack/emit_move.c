@@ -130,7 +130,7 @@ static bool tile_box(const struct shape *x, const struct shape *y, size_t size, 
 }
 
 /*
- * DepthToSpace: the deep side's channels are [block_h, block_w, c] (DCR) or [c, block_h, block_w] (CRD); SpaceToDepth is DCR the other way round. Dims here:
+ * DepthToSpace: the deep side's channels are [block_h, block_w, c] (DCR) or [c, block_h, block_w] (CRD); SpaceToDepth the other way round. Dims here:
  * batch, h, block_h, w, block_w, c of the wide side.
  */
 static bool blocks_box(const struct node *n, const struct shape *deep, const struct shape *wide, bool to_wide,
@@ -142,7 +142,7 @@ static bool blocks_box(const struct node *n, const struct shape *deep, const str
     if (dc % (k * k) != 0 || shape_elements(deep) != shape_elements(wide) || wide->dim[last ? 3 : 1] != c) {
         return false;
     }
-    bool crd = n->op == OP_DepthToSpace && node_text_is(n, ATTR_mode, "CRD", false);
+    bool crd = node_text_is(n, ATTR_mode, "CRD", false);
     ptrdiff_t channel = last ? 1 : (ptrdiff_t)(dh * dw), row = (ptrdiff_t)(last ? dw * dc : dw),
               col = (ptrdiff_t)(last ? dc : 1);
     ptrdiff_t bw = channel * (ptrdiff_t)(crd ? 1 : c), bh = bw * (ptrdiff_t)k,

@@ -13,7 +13,7 @@
 #include "import/onnx/names.h"
 #include "import/onnx/tensor.h"
 
-#define ONNX_OPSET_MAX   27 /* newest opset of ai.onnx we know the meaning of */
+#define ONNX_OPSET_MAX   28 /* newest opset of ai.onnx we know the meaning of */
 #define ONNX_MISSING_MAX 50 /* listed by name */
 
 struct opset {

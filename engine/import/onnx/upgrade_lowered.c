@@ -1,4 +1,4 @@
-/* com.microsoft operators that no optimiser has to write, lowered to the standard's: distances, crops, biases of positions. */
+/* Operators lowered to others: SwiGLU, and those of com.microsoft that no optimiser has to write: distances, crops, biases of positions. */
 #include <string.h>
 
 #include "import/onnx/contrib.h"
@@ -38,6 +38,17 @@ static void up_scaled_silu(struct call *c)
     scale = scale == VALUE_NONE ? call_float_like(c, call_float(c, "alpha", 1.0f), x) : scale;
     uint32_t z = mul(c, x, scale);
     (void)call_emit(c, OP_Swish, &z, 1, c->out, 1);
+}
+
+/* swish(a) b: ONNX 28 */
+static void up_swiglu(struct call *c)
+{
+    if (contrib_lacks(c, 2))
+        return;
+    uint32_t gate = call_value(c, OP_Swish, c->in, 1);
+    if (c->status == PEN_OK)
+        call_set_float(c, c->g->values[gate].producer, ATTR_alpha, call_float(c, "alpha", 1.0f));
+    (void)call_emit(c, OP_Mul, (uint32_t[]){gate, call_input(c, 1)}, 2, c->out, 1);
 }
 
 static void up_gemm_fast_gelu(struct call *c)
@@ -221,6 +232,7 @@ static void up_gated_position_bias(struct call *c)
 const struct op_row rows_lowered[] = {
     UP_ROW(MS, CDist, 1, EVER, OP_NONE, up_cdist),
     UP_ROW(MS, ScaledSiLU, 1, EVER, OP_NONE, up_scaled_silu),
+    UP_ROW("", SwiGLU, 28, EVER, OP_NONE, up_swiglu),
     UP_ROW(MS, GemmFastGelu, 1, EVER, OP_NONE, up_gemm_fast_gelu),
     UP_ROW(MS, BiasSoftmax, 1, EVER, OP_NONE, up_bias_softmax),
     UP_ROW(MS, ConvTransposeWithDynamicPads, 1, EVER, OP_NONE, up_conv_transpose_pads),

@@ -21,6 +21,14 @@ class Function:
         self.specs = [tf.TensorSpec(shape, dtype) for shape, dtype in specs]
 
 
+class Saved(Function):
+    """A model of Keras 2: goes through a folder."""
+
+    def __init__(self, model, *specs):
+        super().__init__(lambda x: model(x), *specs)
+        self.model = model
+
+
 class Entries:
     """A module with several entry points: each is a case."""
 
@@ -404,3 +412,62 @@ function(
     local=(lambda x: tf.nn.lrn(x), ([1, 3, 4, 8], F32)),
     buckets=(lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, 0.0, 1.0]), ([6], F32)),
 )
+
+
+# ---- products of floats with weights of 8 and 4 bits: a matrix has more than 1,024 numbers, or the converter leaves it as it is ----
+
+
+def drawn(*shape):
+    return tf.constant(np.random.normal(0, 0.3, shape).astype("float32"))
+
+
+def dense_hybrid():
+    a, b, c = drawn(64, 36), drawn(36), drawn(36, 32)
+    return Function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, a) + b), c), ([3, 64], F32))
+
+
+def rows_hybrid():
+    a, b = drawn(63, 17), drawn(17)
+    return Function(lambda x: tf.tensordot(x, a, 1) + b, ([2, 3, 63], F32))
+
+
+def conv_hybrid():
+    w, b = drawn(3, 3, 9, 14), drawn(14)
+    return Function(lambda x: tf.nn.relu6(tf.nn.conv2d(x, w, 2, "SAME") + b), ([2, 7, 6, 9], F32))
+
+
+def depthwise_hybrid():
+    w = drawn(3, 3, 64, 2)
+    return Function(lambda x: tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "VALID"), ([2, 4, 4, 64], F32))
+
+
+def transposed_hybrid():
+    w = drawn(3, 3, 9, 14)
+    return Function(lambda x: tf.nn.conv2d_transpose(x, w, [2, 9, 9, 9], 2, "VALID"), ([2, 4, 4, 14], F32))
+
+
+def batches_hybrid():
+    w = drawn(2, 32, 18)
+    return Function(lambda x: tf.matmul(x, w), ([2, 3, 32], F32))
+
+
+add("hybrid", ("dynamic", "int4"), dense=dense_hybrid, rows=rows_hybrid, conv=conv_hybrid)
+add("hybrid", ("dynamic",), depthwise=depthwise_hybrid, transposed=transposed_hybrid, batches=batches_hybrid)  # the interpreter has no 4 bits for these
+
+
+# ---- LSTM as one operator: what Keras 2 writes ----
+
+
+def fused(units, data, steps, batch, **options):
+    import tf_keras
+
+    chain = [tf_keras.layers.InputLayer((steps, data), batch_size=batch)]
+    chain += [tf_keras.layers.LSTM(u, return_sequences=True, **options) for u in units]
+    model = tf_keras.Sequential(chain)
+    for v in model.weights:
+        v.assign(np.random.normal(0, 0.3, v.shape))
+    return Saved(model, ([batch, steps, data], F32))
+
+
+add("fused", ("dynamic", "int8"), one=lambda: fused([32], 32, 5, 1), rows=lambda: fused([32], 35, 4, 2))
+add("fused", ("float", "int8"), small=lambda: fused([6], 4, 5, 2), two=lambda: fused([5, 7], 3, 4, 1), back=lambda: fused([6], 5, 4, 1, go_backwards=True))

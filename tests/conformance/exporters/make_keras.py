@@ -3,12 +3,14 @@
 
     make_keras.py OUT [SEED]
 
-In a venv: pip install tensorflow-cpu. Every case goes below OUT; keras_tflite.tar.xz beside this file gets the small ones when no SEED is given. Another SEED makes
-other weights and inputs. A case is FAMILY/NAME.MODE: float, dynamic (8-bit weights), float16, int8, int16 (activations, with 8-bit weights), lists (TensorFlow's lists are kept; the
+In a venv: pip install tensorflow-cpu tf_keras. Every case goes below OUT; keras_tflite.tar.xz beside this file gets the small ones when no SEED is given. Another SEED makes
+other weights and inputs. A case is FAMILY/NAME.MODE: float, dynamic (8-bit weights), float16, int8, int4 (weights of 4 bits, as quantisers of TFLite files write them), int16 (activations, with 8-bit weights), lists (TensorFlow's lists are kept; the
 interpreter of the package cannot run those, so that the answers are those of TensorFlow itself).
 """
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +51,11 @@ def draw(model, rng):
 def converter_of(model):
     if isinstance(model, tf.Module) and not isinstance(model, keras.Model):
         return tf.lite.TFLiteConverter.from_concrete_functions([model.__call__.get_concrete_function()], model)
+    if isinstance(model, km.Saved):
+        folder = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, folder)  # the converter reads it later
+        model.model.save(folder, save_format="tf")
+        return tf.lite.TFLiteConverter.from_saved_model(folder)
     if isinstance(model, km.Function):
         f = tf.function(model.body, input_signature=model.specs)
         return tf.lite.TFLiteConverter.from_concrete_functions([f.get_concrete_function()])
@@ -72,7 +79,25 @@ def convert(model, mode, rng):
             c.inference_input_type = c.inference_output_type = tf.int8
     if mode == "int16":
         c.target_spec.supported_ops = [ops.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8, ops.TFLITE_BUILTINS]
-    return c.convert()
+    blob = c.convert()
+    return halved(blob) if mode == "int4" else blob
+
+
+def halved(blob):
+    """The file with weights of 4 bits for those of 8."""
+    from tensorflow.lite.python import schema_py_generated as schema
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(blob))
+    for t in [t for graph in model.subgraphs for t in graph.tensors]:
+        data = model.buffers[t.buffer].data
+        if t.type != schema.TensorType.INT8 or data is None or len(data) == 0:
+            continue
+        q = np.clip(np.round(np.frombuffer(bytes(bytearray(data)), np.int8) / 18.0), -7, 7).astype(int)
+        q = np.append(q, np.zeros(len(q) % 2, int))
+        model.buffers[t.buffer].data = ((q[0::2] & 15) | (q[1::2] & 15) << 4).astype(np.uint8)
+        t.type, t.quantization.scale = schema.TensorType.INT4, [float(s) * 18.0 for s in t.quantization.scale]
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 
 
 def placed(details, arrays):

@@ -149,7 +149,7 @@ static void shuffle_build(struct vk_build *b)
         vk_build_fail(b, PEN_ERR_SHAPE, "the block size does not fit the shapes");
         return;
     }
-    bool crd = wide_out && node_text_is(b->n, ATTR_mode, "CRD", false);
+    bool crd = node_text_is(b->n, ATTR_mode, "CRD", false);
     int64_t channel = last ? 1 : dh * dw, row = last ? dw * dc : dw, col = last ? dc : 1;
     int64_t bw = channel * (crd ? 1 : c), bh = bw * k, cs = channel * (crd ? k * k : 1);
     int64_t wide_col = last ? c : 1, wide_row = wide_col * dw * k, wide_channel = last ? 1 : dh * k * dw * k;
