@@ -1,7 +1,7 @@
 # libpenstock-engine, shared and static, for other programs: included at the end of engine/CMakeLists.txt. What is public, is written by name in three places that a
 # test compares: the headers below, penstock-engine.map, and what the library exports.
 set(library ${CMAKE_CURRENT_SOURCE_DIR}/library)
-set(public env.h engine.h tensors.h backends.h measure.h)
+set(public env.h explain.h debug.h engine.h tensors.h backends.h measure.h)
 list(TRANSFORM public PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/include/penstock/ OUTPUT_VARIABLE public_headers)
 # Those that libpenstock has, too. So the engine's lie in a folder of their own, penstock-engine/penstock: its package needs no other, and no two own a file.
 set(common_headers dtype.h precision.h status.h tensor.h)

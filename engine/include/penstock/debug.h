@@ -14,6 +14,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 enum pen_compared {
     PEN_COMPARED_NOT,    /* `note` says why */
@@ -52,6 +55,9 @@ const struct pen_debug_row *pen_session_debug_rows(const struct pen_session *ses
  */
 size_t pen_session_debug_text(const struct pen_session *session, char *text, size_t bytes);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 enum pen_choice {
     PEN_CHOICE_BACKEND,   /* which backends were opened, in which order they are asked */
@@ -42,6 +45,9 @@ const struct pen_explain_row *pen_explain_rows(const struct pen_explain *explain
 /* "backend", "pass" ... */
 const char *pen_choice_name(enum pen_choice choice);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
