@@ -36,6 +36,8 @@ struct backend_config {
     enum pen_precision precision;
     uint32_t threads;                 /* of one slot; >= 1 */
     bool check_numerics;              /* NaN and infinity are found at the node that makes them */
+    bool pin;                         /* helper threads stay on one processor each */
+    enum pen_isa isa_max;             /* of own kernels on the CPU */
     bool profile;                     /* exec_times is going to be asked: nodes may run one after the other for it */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call it is given to */
 };
@@ -69,6 +71,7 @@ uint64_t backend_now_ns(void);              /* CLOCK_MONOTONIC */
 
 struct backend_ops {
     const char *name;
+    bool remote;  /* it computes in memory of its own: what is small may run nearer to the data (placement_choice) */
     int priority; /* vulkan 30, onednn 25, xnnpack 20, reference 10 */
     enum pen_status (*probe)(const struct backend_config *config, struct backend_caps *ret_caps);
     enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
@@ -155,14 +158,20 @@ struct placement {
     uint32_t executor_nodes; /* run by the executor with reference kernels; folded shape arithmetic is not counted */
 };
 
+/* How nodes are placed. */
+struct placement_choice {
+    bool strict;          /* every node must go to backends[0] (control flow and folded shape arithmetic excepted) */
+    bool watch;           /* every value a partition makes is one of its outputs, so that each node can be compared */
+    uint32_t forward_max; /* elements of a node that a remote backend leaves to the next; 0 = it leaves none */
+};
+
 /*
- * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. strict: every node must go to
- * backends[0] (control flow and folded shape arithmetic excepted); otherwise PEN_ERR_UNSUPPORTED with a sentence that lists the nodes that cannot and why.
- * watch: every value a partition makes is one of its outputs, so that each node can be compared with the reference.
+ * placement.c: assigns every node to the first of `backends` that supports it, cuts convex partitions and makes their plans. When strict nodes cannot go to
+ * backends[0]: PEN_ERR_UNSUPPORTED with a sentence that lists them and why.
  * later: NULL, or [node_count] nodes that are placed again once the values of small inputs are known (run/variant.h): the strict rule waits for them.
  */
-enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              bool watch, const bool *later, struct placement **ret_placement,
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g,
+                              struct placement_choice how, const bool *later, struct placement **ret_placement,
                               struct pen_error *reterr);
 void placement_free(struct placement *p); /* NULL is fine; frees the plans */
 /* Adds b's counts to a's: a model and its subgraphs. */

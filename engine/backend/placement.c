@@ -22,7 +22,9 @@ struct chooser {
     uint32_t *from;       /* [node_count] first backend to ask: raised when a plan was refused */
     const char **reasons; /* [node_count] why backends[0] said no */
     const bool *later;    /* [node_count] the strict rule waits for these; may be NULL */
-    bool strict, watch;
+    struct placement_choice how;
+    bool *forwarded;       /* [node_count] left to the CPU because it is small */
+    const uint32_t *maker; /* [value_count] 1 + node that makes the value, 0 = an input or a constant */
 };
 
 static uint32_t class_executor(const struct chooser *c)
@@ -51,6 +53,28 @@ static bool needs_executor(const struct chooser *c, const struct node *n)
     return false;
 }
 
+static bool is_small(const struct chooser *c, uint32_t value)
+{
+    int64_t elements = value == VALUE_NONE ? 0 : shape_elements(&c->trial->facts[value].shape);
+    return elements >= 0 && elements <= (int64_t)c->how.forward_max;
+}
+
+/* It and all that it needs are small, so nothing of it has been on the device: a graph's beginning may run where its inputs lie, and crosses once. */
+static bool forwards(const struct chooser *c, uint32_t node)
+{
+    const struct node *n = &c->g->nodes[node];
+    bool small = c->how.forward_max > 0 && !c->how.strict && c->p->backend_count > 1 && c->p->backends[0].ops->remote;
+    for (uint32_t i = 0; small && i < n->in_count; i++) {
+        const uint32_t maker = n->in[i] == VALUE_NONE ? 0 : c->maker[n->in[i]];
+        small = is_small(c, n->in[i]) &&
+                (maker == 0 || c->forwarded[maker - 1] || shape_env_folded(c->trial, &c->g->nodes[maker - 1]));
+    }
+    for (uint32_t o = 0; small && o < n->out_count; o++) {
+        small = is_small(c, n->out[o]);
+    }
+    return small;
+}
+
 static uint32_t class_of(struct chooser *c, uint32_t node)
 {
     const struct node *n = &c->g->nodes[node];
@@ -61,7 +85,8 @@ static uint32_t class_of(struct chooser *c, uint32_t node)
         c->reasons[node] = "its shapes depend on data";
         return class_executor(c);
     }
-    for (uint32_t b = c->from[node]; b < c->p->backend_count; b++) {
+    c->forwarded[node] = forwards(c, node);
+    for (uint32_t b = c->from[node] == 0 && c->forwarded[node] ? 1 : c->from[node]; b < c->p->backend_count; b++) {
         const char *reason = NULL;
         if (c->p->backends[b].ops->supports(c->p->backends[b].self, c->g, n, &reason)) {
             return b;
@@ -193,7 +218,7 @@ static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen
         if (status == PEN_OK) {
             continue;
         }
-        if (status != PEN_ERR_UNSUPPORTED || c->strict || s->backend + 1 >= p->backend_count) {
+        if (status != PEN_ERR_UNSUPPORTED || c->how.strict || s->backend + 1 >= p->backend_count) {
             return pen_error_set(reterr, status, "%s",
                                  why.text[0] != '\0' ? why.text : "a backend could not plan its part of the model");
         }
@@ -249,7 +274,7 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
         for (uint32_t i = 0; i < c->g->node_count; i++) {
             c->classes[i] = c->g->nodes[i].dead ? PARTITION_SKIP : class_of(c, i);
         }
-        enum pen_status status = c->strict ? strict_check(c, reterr) : PEN_OK;
+        enum pen_status status = c->how.strict ? strict_check(c, reterr) : PEN_OK;
         if (status == PEN_OK) {
             status = runnable_check(c, reterr);
         }
@@ -257,7 +282,7 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
             status = partition_cut(c->g, c->classes, c->p->backend_count + 1, &c->p->steps, &c->p->step_count);
         }
         bool again = false;
-        if (status == PEN_OK && c->watch) {
+        if (status == PEN_OK && c->how.watch) {
             outputs_all(c);
         }
         if (status == PEN_OK) {
@@ -270,18 +295,38 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
     }
 }
 
-enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                              bool watch, const bool *later, struct placement **ret_placement, struct pen_error *reterr)
+/* 1 + the node that makes each value; nodes are in topological order. NULL without memory. */
+static uint32_t *makers_of(const struct graph *g)
+{
+    uint32_t *maker = calloc((size_t)g->value_count + 1, sizeof *maker);
+    for (uint32_t i = 0; maker != NULL && i < g->node_count; i++) {
+        const struct node *n = &g->nodes[i];
+        for (uint32_t o = 0; !n->dead && o < n->out_count; o++) {
+            if (n->out[o] != VALUE_NONE) {
+                maker[n->out[o]] = i + 1;
+            }
+        }
+    }
+    return maker;
+}
+
+enum pen_status placement_new(const struct open_backend *backends, uint32_t count, const struct graph *g,
+                              struct placement_choice how, const bool *later, struct placement **ret_placement,
+                              struct pen_error *reterr)
 {
     enum pen_status status = PEN_ERR_NO_MEMORY;
     struct placement *p = calloc(1, sizeof *p);
-    struct chooser c = {.g = g, .p = p, .later = later, .strict = strict, .watch = watch};
+    struct chooser c = {.g = g, .p = p, .later = later, .how = how};
     struct shape_env *trial = trial_env_new(g);
     c.trial = trial;
     c.classes = calloc((size_t)g->node_count + 1, sizeof *c.classes);
     c.from = calloc((size_t)g->node_count + 1, sizeof *c.from);
     c.reasons = calloc((size_t)g->node_count + 1, sizeof *c.reasons);
-    if (p == NULL || trial == NULL || c.classes == NULL || c.from == NULL || c.reasons == NULL) {
+    c.forwarded = calloc((size_t)g->node_count + 1, sizeof *c.forwarded);
+    uint32_t *maker = makers_of(g);
+    c.maker = maker;
+    if (p == NULL || trial == NULL || c.forwarded == NULL || maker == NULL || c.classes == NULL || c.from == NULL ||
+        c.reasons == NULL) {
         pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }
@@ -299,6 +344,8 @@ out:
     shape_env_free(trial);
     free(c.classes);
     free(c.from);
+    free(c.forwarded);
+    free(maker);
     free((void *)c.reasons);
     return status;
 }

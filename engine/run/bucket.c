@@ -47,7 +47,7 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
         return PEN_OK; /* the executor's: there is no backend */
     }
     const struct backend_ops *ops = p->backends[step->placed->backend].ops;
-    if (b->program->watch) {
+    if (b->program->how.watch) {
         status = constants_need(b->program->constants, b->program->g, part->nodes, part->node_count, reterr);
         if (status != PEN_OK) {
             return status;
@@ -57,7 +57,7 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
     if (step_static(b, step->placed)) {
         status = ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
     }
-    if (status == PEN_ERR_UNSUPPORTED && b->program->strict && !backend_is_reference(ops)) {
+    if (status == PEN_ERR_UNSUPPORTED && b->program->how.strict && !backend_is_reference(ops)) {
         const struct node *first = &b->program->g->nodes[part->nodes[0]];
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "backend %s cannot run the part that begins with node %s for these inputs; allow fallback "
@@ -269,7 +269,7 @@ static uint32_t window_find(const struct bucket *b)
 {
     const struct program *program = b->program;
     const struct placement *p = program->placement;
-    if (b->interpretive || program->watch || p->step_count == 0 || b->steps[0].exec == NULL) {
+    if (b->interpretive || program->how.watch || p->step_count == 0 || b->steps[0].exec == NULL) {
         return 1;
     }
     for (uint32_t i = 0; i < program->g->input_count; i++) {

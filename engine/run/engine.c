@@ -34,7 +34,9 @@ static enum pen_status backend_add(struct pen_engine *e, const struct backend_op
     struct backend_caps caps = {0};
     struct backend_config config = {.precision = precision,
                                     .threads = e->options.threads,
-                                    .check_numerics = e->options.check_numerics != PEN_CHECK_OFF,
+                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL,
+                                    .pin = e->options.pin == PEN_PIN_CORES,
+                                    .isa_max = e->options.cpu_isa_max,
                                     .profile = e->options.profile_nodes,
                                     .vulkan = e->options.vulkan};
     char name[48];
@@ -87,8 +89,11 @@ static enum pen_status choose_auto(struct pen_engine *e, struct pen_error *reter
     size_t count = 0;
     const struct backend_ops *const *table = backend_table(&count);
     enum pen_status status = PEN_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < count && e->backend_count == 0; i++) {
+    for (size_t i = 0; i < count && e->backend_count == 0 && status != PEN_ERR_BUSY; i++) {
         status = backend_add(e, table[i], e->options.precision, reterr);
+    }
+    if (status == PEN_ERR_BUSY) {
+        return status; /* a flag that contradicts another engine of the process: no reason to compute elsewhere */
     }
     if (e->backend_count == 0 && e->options.precision != PEN_PRECISION_F32) {
         return precision_refuse(&e->options, NULL, pen_engine_precision_name(e->options.precision), reterr);
@@ -124,7 +129,7 @@ static enum pen_status fallbacks_add(struct pen_engine *e, struct pen_error *ret
             continue;
         }
         enum pen_status status = backend_add(e, table[i], PEN_PRECISION_F32, reterr);
-        if (status != PEN_OK && i + 1 == count) {
+        if ((status != PEN_OK && i + 1 == count) || status == PEN_ERR_BUSY) {
             return status;
         }
     }
@@ -239,6 +244,28 @@ static void engine_take(struct pen_engine *e, struct pen_engine *from)
     pen_engine_free(from);
 }
 
+/* An engine in `env`, which it takes. What is one for the process may be in the way of itself: then the old backends close first, and open again on failure. */
+static enum pen_status engine_make_again(struct pen_engine *old, struct pen_env *env, struct pen_engine **ret_engine,
+                                         struct pen_error *reterr)
+{
+    struct pen_env *spare = NULL;
+    enum pen_status status = env_copy(env, &spare, reterr);
+    if (status != PEN_OK) {
+        pen_env_free(env);
+        return status;
+    }
+    status = engine_make(env, ret_engine, reterr);
+    if (status != PEN_ERR_BUSY) {
+        pen_env_free(spare);
+        return status;
+    }
+    backends_close(old);
+    status = engine_make(spare, ret_engine, reterr);
+    return status == PEN_OK || backends_open(old, NULL) == PEN_OK
+               ? status
+               : pen_error_set(reterr, PEN_ERR_INTERNAL, "the engine's backends do not open again: free the engine");
+}
+
 enum pen_status pen_engine_set(struct pen_engine *engine, const char *name, const char *value, enum pen_origin origin,
                                const char *where, struct pen_error *reterr)
 {
@@ -252,7 +279,7 @@ enum pen_status pen_engine_set(struct pen_engine *engine, const char *name, cons
         pen_env_free(env);
         return status;
     }
-    status = engine_make(env, &changed, reterr);
+    status = engine_make_again(engine, env, &changed, reterr);
     if (status == PEN_OK) {
         engine_take(engine, changed);
     }
@@ -328,11 +355,25 @@ void pen_memory(struct pen_memory *ret_memory)
     };
 }
 
+/* Values are checked behind the backends: then each has to leave its partition. NaN that ends a run is found by the backends themselves. */
+static bool values_looked_at(const struct pen_engine_options *o)
+{
+    return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF;
+}
+
+struct placement_choice engine_placement_choice(const struct pen_engine *e)
+{
+    return (struct placement_choice){.strict = e->options.strict,
+                                     .watch = e->options.compare_reference || values_looked_at(&e->options),
+                                     .forward_max = e->options.cpu_forward ? e->options.cpu_forward_max_elems : 0};
+}
+
 struct source_options engine_source_options(const struct pen_engine *e)
 {
-    return (struct source_options){.limits = e->limits,
-                                   .optimise = e->options.optimise,
-                                   .promote = e->options.precision == PEN_PRECISION_F32 ||
-                                              e->options.precision == PEN_PRECISION_F16_STORAGE,
-                                   .nhwc = !backend_is_reference(e->backends[0].ops)};
+    const struct backend_ops *ops = e->backends[0].ops;
+    return (struct source_options){
+        .limits = e->limits,
+        .optimise = e->options.optimise,
+        .promote = e->options.precision == PEN_PRECISION_F32 || e->options.precision == PEN_PRECISION_F16_STORAGE,
+        .nhwc = !backend_is_reference(ops) && !(ops->remote && e->options.vulkan.layout == PEN_VK_LAYOUT_GRAPH)};
 }

@@ -92,6 +92,8 @@ struct pen_stop {
     struct cancel cancel;
 };
 
+/* engine.c: how its options place nodes. */
+struct placement_choice engine_placement_choice(const struct pen_engine *engine);
 /* engine.c: what its options ask of the passes, for models and their variants. */
 struct source_options engine_source_options(const struct pen_engine *engine);
 /* model.c */

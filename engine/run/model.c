@@ -98,7 +98,7 @@ static enum pen_status load(struct pen_model *m, const char *path, const char *b
     }
     if (status == PEN_OK) {
         pthread_mutex_lock(&m->engine->load_lock);
-        status = program_new(e->backends, e->backend_count, m->graph, e->options.strict, e->options.compare_reference,
+        status = program_new(e->backends, e->backend_count, m->graph, engine_placement_choice(e),
                              variants_later(m->variants), &m->program, reterr);
         pthread_mutex_unlock(&m->engine->load_lock);
     }

@@ -29,9 +29,11 @@ static enum pen_status children_new(struct program *p, const bool *later, struct
                 continue;
             }
             struct program_child *child = &p->children[p->child_count];
-            enum pen_status status =
-                program_new(p->placement->backends, p->placement->backend_count, attr->graph,
-                            p->strict && (later == NULL || !later[n]), p->watch, NULL, &child->program, reterr);
+            struct placement_choice how = p->how; /* what a body reads may lie on the device */
+            how.forward_max = 0;
+            how.strict = how.strict && (later == NULL || !later[n]);
+            enum pen_status status = program_new(p->placement->backends, p->placement->backend_count, attr->graph, how,
+                                                 NULL, &child->program, reterr);
             if (status != PEN_OK) {
                 return status;
             }
@@ -64,17 +66,17 @@ static enum pen_status steps_mark(struct program *p)
     return PEN_OK;
 }
 
-enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                            bool watch, const bool *later, struct program **ret_program, struct pen_error *reterr)
+enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g,
+                            struct placement_choice how, const bool *later, struct program **ret_program,
+                            struct pen_error *reterr)
 {
     struct program *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a program");
     }
     p->g = g;
-    p->strict = strict;
-    p->watch = watch;
-    enum pen_status status = placement_new(backends, count, g, strict, watch, later, &p->placement, reterr);
+    p->how = how;
+    enum pen_status status = placement_new(backends, count, g, how, later, &p->placement, reterr);
     if (status == PEN_OK) {
         status = steps_mark(p);
     }

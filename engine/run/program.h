@@ -20,8 +20,8 @@ struct program_child {
 
 struct program {
     const struct graph *g;
-    bool strict; /* nothing falls back to reference kernels, whatever the shapes */
-    bool watch;  /* every node is compared with reference: constants stay where they lie */
+    struct placement_choice
+        how; /* strict: nothing falls back to reference kernels, whatever the shapes; watch: constants stay where they lie */
     struct placement *placement;
     struct program_child *children;
     uint32_t child_count;
@@ -30,9 +30,10 @@ struct program {
     uint64_t *copied;            /* [node_count] bit i: a plan has its own copy of what constant input i holds */
 };
 
-/* watch, later: as placement_new; the subgraphs of such nodes wait too. */
-enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g, bool strict,
-                            bool watch, const bool *later, struct program **ret_program, struct pen_error *reterr);
+/* how, later: as placement_new; the subgraphs of such nodes wait too. */
+enum pen_status program_new(const struct open_backend *backends, uint32_t count, const struct graph *g,
+                            struct placement_choice how, const bool *later, struct program **ret_program,
+                            struct pen_error *reterr);
 void program_free(struct program *p); /* NULL is fine */
 /* Index into children, or -1. */
 int program_child_find(const struct program *p, uint32_t node, enum attr_key key);

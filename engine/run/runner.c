@@ -6,7 +6,6 @@
 #include "graph/kept.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,20 +216,13 @@ enum pen_status runner_bucket(struct runner *r, const struct shape *in_shapes, s
     return PEN_OK;
 }
 
-/* Debug mode: the node that makes the first NaN or infinity is named. */
 static enum pen_status numerics_check(struct runner *r, const struct node *n, const struct rt_value *v)
 {
-    if (!r->context->check_numerics || v->kind != VALUE_TENSOR || v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
+    struct run_context *c = r->context;
+    if (!numerics_wanted(&c->numerics) || v->kind != VALUE_TENSOR || v->dtype != PEN_DTYPE_F32 || v->data == NULL) {
         return PEN_OK;
     }
-    const float *x = v->data;
-    for (size_t i = 0; i < v->bytes / sizeof *x; i++) {
-        if (!isfinite(x[i])) {
-            return pen_error_set(r->context->error, PEN_ERR_INVALID, "node %s (%s) produced %s at element %zu", n->name,
-                                 n->origin, isnan(x[i]) ? "NaN" : "infinity", i);
-        }
-    }
-    return PEN_OK;
+    return numerics_look(&c->numerics, n, v->data, v->bytes / sizeof(float), c->error);
 }
 
 static enum pen_status node_call(struct runner *r, struct bucket *b, uint32_t node, struct rt_value *in,
@@ -339,7 +331,7 @@ static enum pen_status exec_finish(struct runner *r, struct bucket *b, struct bu
     if (status == PEN_OK && r->context->compare) {
         status = deviation_check(r->context, r->program, b, step);
     }
-    for (uint32_t i = 0; status == PEN_OK && r->context->check_numerics && i < part->out_count; i++) {
+    for (uint32_t i = 0; status == PEN_OK && numerics_wanted(&r->context->numerics) && i < part->out_count; i++) {
         const struct value *v = &r->program->g->values[part->out[i]];
         status = numerics_check(r, &r->program->g->nodes[v->producer], &b->values[part->out[i]]);
     }

@@ -6,6 +6,7 @@
 #ifndef RUNNER_H
 #define RUNNER_H
 
+#include "run/numerics.h"
 #include "run/bucket.h"
 #include "run/profile.h"
 #include "run/rt_arena.h"
@@ -26,7 +27,7 @@ struct run_context {
     bool arena_idle;           /* nothing of the arena is needed any more */
     bool keep_all;             /* what is ready stays so: a shape that does not fit beside it is refused */
     uint64_t turns;            /* of all loops of the run so far */
-    bool check_numerics;
+    struct numerics numerics;
     bool compare; /* with reference, node by node: programs are watched */
     enum pen_precision precision;
     uint64_t compared; /* nodes */

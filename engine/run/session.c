@@ -22,7 +22,8 @@ enum pen_status pen_session_new(struct pen_model *model, struct pen_session **re
     }
     s->model = model;
     s->context.arena_limit = model->engine->limits.arena_bytes;
-    s->context.check_numerics = model->engine->options.check_numerics;
+    s->context.numerics = (struct numerics){.numbers = model->engine->options.check_numerics,
+                                            .f16_range = model->engine->options.f16_range_check};
     s->context.compare = model->engine->options.compare_reference;
     s->context.precision = model->engine->options.precision;
     s->context.ledger = (struct ledger){.model = &model->ledger,
@@ -249,6 +250,7 @@ void session_context_set(struct pen_session *s, const struct pen_stop *stop, str
 {
     s->context.cancel = stop != NULL ? &stop->cancel : NULL;
     s->context.turns = 0;
+    s->context.numerics.note[0] = '\0';
     s->context.error = reterr;
     s->context.profile = s->profile;
 }
@@ -343,6 +345,16 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
     return status;
 }
 
+static void warm_times_set(uint64_t prepare_us, uint64_t run_us, uint64_t *ret_prepare_us, uint64_t *ret_run_us)
+{
+    if (ret_prepare_us != NULL) {
+        *ret_prepare_us = prepare_us;
+    }
+    if (ret_run_us != NULL) {
+        *ret_run_us = run_us;
+    }
+}
+
 /* Runs the bound bucket on zeros. */
 static enum pen_status warm_run(struct pen_session *session, uint64_t start, uint64_t *ret_prepare_us,
                                 uint64_t *ret_run_us, struct pen_error *reterr)
@@ -370,11 +382,9 @@ static enum pen_status warm_run(struct pen_session *session, uint64_t start, uin
     if (status == PEN_OK) {
         status = runner_within(&session->context, reterr);
     }
-    if (status == PEN_OK && ret_prepare_us != NULL) {
-        *ret_prepare_us = prepared - start;
-    }
-    if (status == PEN_OK && ret_run_us != NULL) {
-        *ret_run_us = now_us() - prepared;
+    if (status == PEN_OK) {
+        uint64_t run_us = now_us() - prepared;
+        warm_times_set(prepared - start, run_us > 0 ? run_us : 1, ret_prepare_us, ret_run_us);
     }
     return status;
 }
@@ -382,12 +392,16 @@ static enum pen_status warm_run(struct pen_session *session, uint64_t start, uin
 enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
 {
+    const enum pen_warmup how = session->model->engine->options.warmup;
     uint64_t start = now_us();
     enum pen_status status = session_idle(session, reterr);
-    if (status == PEN_OK) {
+    warm_times_set(0, 0, ret_prepare_us, ret_run_us);
+    if (status == PEN_OK && how != PEN_WARMUP_NONE) {
         session->context.keep_all = true;
         status = pen_session_bind(session, inputs, count, reterr);
-        status = status == PEN_OK ? warm_run(session, start, ret_prepare_us, ret_run_us, reterr) : status;
+        status = status == PEN_OK && how == PEN_WARMUP_EXECUTE
+                     ? warm_run(session, start, ret_prepare_us, ret_run_us, reterr)
+                     : status;
         session->context.keep_all = false;
     }
     return status;
@@ -416,6 +430,11 @@ const struct pen_profile_row *pen_session_profile_rows(struct pen_session *sessi
 {
     *ret_count = 0;
     return session->profile != NULL ? profile_rows(session->profile, ret_count) : NULL;
+}
+
+const char *pen_session_note(const struct pen_session *session)
+{
+    return session->context.numerics.note;
 }
 
 uint64_t pen_session_compared(const struct pen_session *session)

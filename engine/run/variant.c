@@ -192,8 +192,8 @@ static enum pen_status variant_new(const struct variants *v, const struct rt_val
         status = source_prepare(made->graph, &options, reterr);
     }
     if (status == PEN_OK) {
-        status = program_new(engine->backends, engine->backend_count, made->graph, engine->options.strict,
-                             engine->options.compare_reference, NULL, &made->program, reterr);
+        status = program_new(engine->backends, engine->backend_count, made->graph, engine_placement_choice(engine),
+                             NULL, &made->program, reterr);
     }
     if (status != PEN_OK) {
         variant_release(made);

@@ -240,6 +240,9 @@ static enum pen_status run(const struct run_options *o, struct pen_engine *engin
         status = pen_session_run(session, inputs, count, NULL, &outputs, &output_count, reterr);
     }
     double ms = (double)(tool_now_ns() - start) / 1e6;
+    if (status == PEN_OK && pen_session_note(session)[0] != '\0') {
+        fprintf(stderr, "penstock-engine: %s\n", pen_session_note(session));
+    }
     for (size_t i = 0; status == PEN_OK && i < output_count; i++) {
         status = output_write(o, &outputs[i], list, reterr);
     }

@@ -117,6 +117,9 @@ Test(config, wrong_values_name_their_path)
     refuses("{\"version_policy\":{\"latest\":{\"num_versions\":0}}}", PEN_ERR_INVALID, "num_versions");
     refuses("{\"response_cache\":{\"enable\":1}}", PEN_ERR_INVALID, "response_cache.enable must be true or false");
     refuses("{\"model_warmup\":[{\"batch_size\":2}]}", PEN_ERR_INVALID, "batch_size 2 is above max_batch_size 0");
+    refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"file\"}}}", PEN_ERR_INVALID, "config|model");
+    refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"model\",\"mean\":[1]}}}", PEN_ERR_INVALID,
+            "leave one of them out");
     refuses("{\"model_warmup\":[{\"inputs\":[]}]}", PEN_ERR_INVALID, "model_warmup.inputs must be an object");
     refuses("{\"model_warmup\":[{\"inputs\":{\"x\":{\"dims\":[0]}}}]}", PEN_ERR_INVALID, "model_warmup.inputs.x.dims");
     refuses("{\"max_batch_size\":2,\"dynamic_batching\":{\"preferred_batch_size\":[4]}}", PEN_ERR_INVALID,

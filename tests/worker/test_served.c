@@ -250,6 +250,20 @@ Test(served, labels_of_the_file_count_where_the_config_has_none)
     served_free(served);
 }
 
+Test(served, pixels_are_normalised_as_the_file_says_where_the_config_wants_it)
+{
+    struct served *served =
+        load_labelled("{\"input\":{\"preprocess\":{\"layout\":\"NHWC\",\"normalisation\":\"model\"}}}", "a\nb\nc\n");
+    cr_assert(served && served->pixels_input == 0, "%s", one_slot_error.text);
+    cr_expect_eq(served->preprocess.mean[1], 100.0f);
+    cr_expect_eq(served->preprocess.scale[1], 0.02f);
+    cr_expect_eq(served->preprocess.scale[2], 2.0f);
+    served_free(served);
+    served = load_labelled("{\"input\":{\"preprocess\":{\"layout\":\"NHWC\"}}}", "a\nb\nc\n");
+    cr_assert(served && served->preprocess.scale[1] == 1.0f, "%s", one_slot_error.text);
+    served_free(served);
+}
+
 Test(served, a_config_of_another_model_is_refused)
 {
     refused("{\"platform\":\"tflite\"}", PEN_ERR_INVALID, "says platform tflite, but the model's format is onnx");
@@ -258,6 +272,8 @@ Test(served, a_config_of_another_model_is_refused)
     refused("{\"input\":{\"preprocess\":{\"input\":\"x\"}}}", PEN_ERR_NOT_FOUND, "names the input 'x'");
     refused("{\"input\":{\"preprocess\":{\"height\":2}}}", PEN_ERR_INVALID, "which of the 2 inputs it means");
     refused("{\"input\":{\"preprocess\":{\"input\":\"b\"}}}", PEN_ERR_SHAPE, "rank 4");
+    refused("{\"input\":{\"preprocess\":{\"input\":\"b\",\"normalisation\":\"model\"}}}", PEN_ERR_INVALID,
+            "does not say how the pixels");
     struct served *served = load("{\"platform\":\"onnx\",\"instance_group\":[{\"kind\":\"KIND_CPU\"}]}");
     cr_assert_not_null(served, "%s", one_slot_error.text);
     served_free(served);

@@ -48,6 +48,7 @@ struct config_preprocess {
     float mean[CONFIG_CHANNELS_MAX],
         scale[CONFIG_CHANNELS_MAX]; /* in the network's channel order; a single value is used for all channels */
     size_t mean_count, scale_count; /* 0 = mean 0, scale 1 */
+    bool of_model;                  /* mean and scale are those that the model's file states */
     char *text;                     /* the object as compact JSON: clients that resize images read it */
 };
 

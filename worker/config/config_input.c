@@ -134,16 +134,38 @@ static enum pen_status read_scale(const cJSON *value, const char *path, void *ta
     return json_floats(value, path, CONFIG_CHANNELS_MAX, pre->scale, &pre->scale_count, reterr);
 }
 
+static enum pen_status read_normalisation(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    uint32_t index = 0;
+    enum pen_status status = json_choice(value, path, "config|model", &index, reterr);
+    ((struct config_preprocess *)target)->of_model = index == 1;
+    return status;
+}
+
 static const struct json_field preprocess_fields[] = {
-    {"input", read_input_name}, {"layout", read_layout}, {"order", read_order},   {"channels", read_channels},
-    {"height", read_height},    {"width", read_width},   {"resize", read_resize}, {"fit", read_fit},
-    {"invert", read_invert},    {"mean", read_mean},     {"scale", read_scale},   {NULL, NULL},
+    {"input", read_input_name},
+    {"layout", read_layout},
+    {"order", read_order},
+    {"channels", read_channels},
+    {"height", read_height},
+    {"width", read_width},
+    {"resize", read_resize},
+    {"fit", read_fit},
+    {"invert", read_invert},
+    {"mean", read_mean},
+    {"scale", read_scale},
+    {"normalisation", read_normalisation},
+    {NULL, NULL},
 };
 
 static enum pen_status read_preprocess(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
 {
     struct config_preprocess *pre = &((struct config *)target)->preprocess;
     enum pen_status status = json_object(value, path, preprocess_fields, pre, reterr);
+    if (status == PEN_OK && pre->of_model && pre->mean_count + pre->scale_count > 0)
+        status =
+            pen_error_set(reterr, PEN_ERR_INVALID,
+                          "%s has normalisation 'model' and a mean or scale of its own: leave one of them out", path);
     if (status != PEN_OK)
         return status;
     pre->text = cJSON_PrintUnformatted(value);

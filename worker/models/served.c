@@ -6,6 +6,7 @@
 #include "model_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,26 @@ static enum pen_status names_check(const struct pen_tensor *tensors, size_t coun
     return PEN_OK;
 }
 
+/* Mean and scale as the model's file has them: (pixel - mean) / deviation. */
+static enum pen_status normalisation_adopt(struct served *served, int input, struct pen_error *reterr)
+{
+    struct config_preprocess *config = &served->config.preprocess;
+    float deviation[CONFIG_CHANNELS_MAX];
+    size_t count = pen_model_normalisation(served->model, config->mean, deviation, CONFIG_CHANNELS_MAX);
+    if (input != 0 || count == 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "input.preprocess has normalisation 'model', but the model's file does not say how the "
+                             "pixels of that input were normalised: give mean and scale");
+    for (size_t i = 0; i < count && i < CONFIG_CHANNELS_MAX; i++) {
+        if (!(fabsf(deviation[i]) > 0.0f))
+            return pen_error_set(reterr, PEN_ERR_INVALID, "the model's file divides pixels by %g: give mean and scale",
+                                 (double)deviation[i]);
+        config->scale[i] = 1.0f / deviation[i];
+    }
+    config->mean_count = config->scale_count = count;
+    return PEN_OK;
+}
+
 static enum pen_status pixels_join(struct served *served, struct pen_error *reterr)
 {
     const struct config_preprocess *config = &served->config.preprocess;
@@ -106,6 +127,9 @@ static enum pen_status pixels_join(struct served *served, struct pen_error *rete
     if (served->strings)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "input.preprocess and text inputs in one model are not supported");
+    enum pen_status status = config->of_model ? normalisation_adopt(served, index, reterr) : PEN_OK;
+    if (status != PEN_OK)
+        return status;
     served->pixels_input = index;
     struct preprocess_quant quant = {0};
     quant.known = pen_model_input_quant(served->model, (size_t)index, &quant.scale, &quant.zero_point);

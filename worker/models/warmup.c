@@ -127,7 +127,7 @@ static uint64_t less(uint64_t us, uint64_t waited_us)
     return us > waited_us ? us - waited_us : 1;
 }
 
-/* One run. Times do not include the time in which this thread waited for a processor. ret_cold_us may be NULL. */
+/* One run, or less where the engine's flag warmup says so: *ret_run_us is 0 then. Times do not include the time in which this thread waited for a processor. ret_cold_us may be NULL. */
 static enum pen_status warm_once(struct pen_session *session, const struct served *served,
                                  const struct warm_shape *shape, uint64_t *ret_cold_us, uint64_t *ret_run_us,
                                  struct pen_error *reterr)
@@ -139,16 +139,20 @@ static enum pen_status warm_once(struct pen_session *session, const struct serve
     if (status == PEN_OK && ret_cold_us)
         *ret_cold_us = less(prepare_us + run_us, waited_us);
     if (status == PEN_OK)
-        *ret_run_us = less(run_us, waited_us);
+        *ret_run_us = run_us == 0 ? 0 : less(run_us, waited_us);
     return status;
 }
 
+/* served->warmed stays true while each shape was executed. */
 static enum pen_status shape_warm(struct pen_session *session, struct served *served, const struct warm_shape *shape,
                                   bool measure, struct pen_error *reterr)
 {
     uint64_t cold_us = 0, first_us = 0, runs_us[WARM_RUNS] = {0};
     size_t runs = 0;
     enum pen_status status = warm_once(session, served, shape, &cold_us, &first_us, reterr);
+    served->warmed &= first_us > 0;
+    if (status == PEN_OK && first_us == 0)
+        return PEN_OK; /* nothing was run: there are no times to tell */
     while (status == PEN_OK && measure && runs < WARM_RUNS && (runs == 0 || runs_us[runs - 1] < WARM_RUNS_STOP)) {
         status = warm_once(session, served, shape, NULL, &runs_us[runs], reterr);
         runs++;
@@ -203,6 +207,7 @@ static enum pen_status session_warm(struct pen_session *session, struct served *
     size_t count = warmup_batches(served, batches);
     if (measure)
         served->warm_count = 0;
+    served->warmed = count > 0;
     for (size_t i = 0; i < count; i++) {
         struct warm_shape shape;
         enum pen_status status =
@@ -211,6 +216,7 @@ static enum pen_status session_warm(struct pen_session *session, struct served *
             if (measure)
                 log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name,
                           served->version, served->strings ? "it takes texts" : open.text);
+            served->warmed = false;
             return PEN_OK;
         }
         if (status != PEN_OK)
@@ -219,7 +225,6 @@ static enum pen_status session_warm(struct pen_session *session, struct served *
         if (status != PEN_OK)
             return status;
     }
-    served->warmed = true;
     return entries_warm(session, served, measure, reterr);
 }
 

@@ -43,6 +43,10 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_INVALID, "no family of Vulkan kernels is called '%s'",
                              b->config.vulkan.kernels);
     }
+    if (!vk_conv_read(b->config.vulkan.conv, &k->conv)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "no kernels of Vulkan convolutions are called '%s'",
+                             b->config.vulkan.conv);
+    }
     if (!vk_range_read(b->config.vulkan.f16_range, &b->range)) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "weights beyond f16 are kept or refused, not '%s'",
                              b->config.vulkan.f16_range);
@@ -54,7 +58,8 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
-    k->cm = d->coopmat.kind != VK_COOPMAT_NONE || (k->only == VK_FAMILY_CM && d->form == SHADER_F16_MATH);
+    k->cm = d->coopmat.kind != VK_COOPMAT_NONE ||
+            ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
     const VkPhysicalDeviceLimits *l = &d->limits;
     k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
     k->invocations = l->maxComputeWorkGroupInvocations < l->maxComputeWorkGroupSize[0]
@@ -109,7 +114,7 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     if (status == PEN_OK) {
         status = vk_several_open(b, &backend_vulkan, config, reterr);
     }
-    b->config.vulkan.kernels = b->config.vulkan.f16_range = b->config.vulkan.f16_trial =
+    b->config.vulkan.kernels = b->config.vulkan.conv = b->config.vulkan.f16_range = b->config.vulkan.f16_trial =
         NULL; /* borrowed; read above */
     b->config.vulkan.beside = NULL;
     b->config.vulkan.beside_count = 0;
@@ -291,6 +296,21 @@ uint64_t vk_backend_bytes(const struct backend *b)
     return atomic_load(&b->device->bytes);
 }
 
+uint64_t vk_backend_submits(const struct backend *b)
+{
+    return atomic_load(&b->device->submits);
+}
+
+uint64_t vk_backend_pooled(const struct backend *b)
+{
+    return b->device->pool.taken;
+}
+
+unsigned vk_backend_products(const struct backend *b, unsigned family)
+{
+    return family < VK_FAMILY_COUNT ? atomic_load(&b->families[family]) : 0;
+}
+
 uint64_t vk_backend_losses(const struct backend *b)
 {
     return atomic_load(&b->losses);
@@ -338,6 +358,7 @@ static bool claims(enum op op)
 
 const struct backend_ops backend_vulkan = {
     .name = "vulkan",
+    .remote = true,
     .priority = 30,
     .probe = probe,
     .open = backend_open,

@@ -17,6 +17,10 @@ uint64_t vk_backend_losses(const struct backend *b);                  /* devices
 unsigned vk_backend_in_flight_most(const struct backend *b);          /* runs on its current device at once, so far */
 unsigned vk_backend_messages(const struct backend *b);                /* of the validation layer */
 struct backend *vk_backend_beside(struct backend *b, uint32_t index); /* on a further device; NULL beyond the last */
+uint64_t vk_backend_submits(const struct backend *b);                 /* to the current device's queue */
+uint64_t vk_backend_pooled(const struct backend *b); /* buffers of the current device that found a second user */
+/* Products of the execs made so far that a family runs (enum vk_family). */
+unsigned vk_backend_products(const struct backend *b, unsigned family);
 /* The fault seam: a test replaces members to make the current device fail. Not while anything runs. */
 struct vk_functions *vk_backend_functions(struct backend *b);
 

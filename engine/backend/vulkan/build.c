@@ -32,13 +32,16 @@ void vk_build_fail(struct vk_build *b, enum pen_status status, const char *what)
 }
 
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
-                                 const struct window *window, bool wide_weights)
+                                 const struct window *window, bool wide_weights, bool conv)
 {
     struct backend *backend = b->exec->plan->backend;
     struct vk_kernels k = backend->kernels;
-    k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
+    k.cm = k.cm && !wide_weights && vk_build_f16(b);                /* the matrices are f16 */
+    k.conv = conv && backend->repeats == 0 ? k.conv : VK_CONV_AUTO; /* the tuner measures families by name */
     vk_seen_add(backend, shape, window);
-    return vk_choose(&k, shape);
+    struct vk_choice choice = vk_choose(&k, shape);
+    atomic_fetch_add(&backend->families[choice.family], 1);
+    return choice;
 }
 
 uint32_t vk_build_repeats(const struct vk_build *b)

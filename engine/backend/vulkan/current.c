@@ -36,7 +36,8 @@ enum pen_status vk_backend_device_open(struct backend *b, struct vk_device **ret
                                "lists its precisions",
                                info.name);
     }
-    return status == PEN_OK ? vk_device_new(b->instance, &info, precision, b->cache_dir, ret_device, reterr) : status;
+    const struct vk_device_wishes wishes = {precision, b->cache_dir, options.pool_trim_bytes};
+    return status == PEN_OK ? vk_device_new(b->instance, &info, &wishes, ret_device, reterr) : status;
 }
 
 enum pen_status vk_backend_device(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)

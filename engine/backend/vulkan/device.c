@@ -88,9 +88,11 @@ uint32_t vk_precisions(const struct vk_device_info *info)
     return has | (info->f16_storage && info->f16_math ? 1u << PEN_PRECISION_F16_MATH : 0);
 }
 
-enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, enum pen_precision precision,
-                              const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr)
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
+                              const struct vk_device_wishes *wishes, struct vk_device **ret_device,
+                              struct pen_error *reterr)
 {
+    enum pen_precision precision = wishes->precision;
     struct vk_device *d = calloc(1, sizeof *d);
     if (d == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a Vulkan device");
@@ -105,6 +107,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
         d->coopmat = info->coopmat;
     }
     pthread_mutex_init(&d->queue_lock, NULL);
+    vk_pool_init(&d->pool, wishes->pool_bytes);
     limits_read(d);
     enum pen_status status = PEN_OK;
     if (!family_find(d, &d->family)) {
@@ -115,7 +118,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
         status = open_device(d, reterr);
     }
     if (status == PEN_OK) {
-        status = vk_pipelines_new(d, cache_dir, &d->pipelines, reterr);
+        status = vk_pipelines_new(d, wishes->cache_dir, &d->pipelines, reterr);
     }
     if (status != PEN_OK) {
         vk_device_release(d);
@@ -143,6 +146,7 @@ void vk_device_release(struct vk_device *d)
     }
     PEN_ASSERT(atomic_load(&d->in_flight) == 0, "a device goes when no run is on it");
     vk_pipelines_free(d->pipelines);
+    vk_pool_fini(&d->pool, &d->vk, d->handle);
     if (d->handle != VK_NULL_HANDLE && d->vk.DestroyDevice != NULL) {
         d->vk.DestroyDevice(d->handle, NULL);
     }
@@ -182,6 +186,7 @@ enum pen_status vk_submit(struct vk_device *d, VkCommandBuffer commands, VkSemap
                          .pCommandBuffers = &commands,
                          .signalSemaphoreCount = 1,
                          .pSignalSemaphores = &semaphore};
+    atomic_fetch_add(&d->submits, 1);
     pthread_mutex_lock(&d->queue_lock);
     VkResult result = d->vk.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
     pthread_mutex_unlock(&d->queue_lock);

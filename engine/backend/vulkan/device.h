@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "backend/vulkan/instance.h"
+#include "backend/vulkan/pool.h"
 #include "backend/vulkan/shader.h"
 #include "penstock/engine.h"
 
@@ -34,13 +35,20 @@ struct vk_device {
     struct vk_coopmat coopmat; /* switched on; NONE unless the precision wants it */
     atomic_bool lost;
     atomic_uint_least64_t bytes;           /* of device memory allocated now */
+    struct vk_pool pool;                   /* memory between two users */
+    atomic_uint_least64_t submits;         /* to its queue */
     atomic_uint in_flight, in_flight_most; /* runs of all execs */
     struct vk_pipelines *pipelines;
 };
 
-/* What the precision needs is switched on: vk_precisions says what a device has. cache_dir: of pipeline cache files, NULL = none. */
-enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info, enum pen_precision precision,
-                              const char *cache_dir, struct vk_device **ret_device, struct pen_error *reterr);
+struct vk_device_wishes {
+    enum pen_precision precision; /* what it needs is switched on: vk_precisions says what a device has */
+    const char *cache_dir;        /* of pipeline cache files, NULL = none */
+    uint64_t pool_bytes;          /* memory that is kept when it is freed */
+};
+enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
+                              const struct vk_device_wishes *wishes, struct vk_device **ret_device,
+                              struct pen_error *reterr);
 /* Bit 1u << enum pen_precision of what the device has the features for. */
 uint32_t vk_precisions(const struct vk_device_info *info);
 struct vk_device *vk_device_retain(struct vk_device *d);

@@ -13,6 +13,18 @@ const char *vk_family_name(enum vk_family family)
     return family < VK_FAMILY_COUNT ? family_names[family] : "?";
 }
 
+bool vk_conv_read(const char *name, enum vk_conv *ret_conv)
+{
+    static const char *const names[VK_CONV_COUNT] = {"auto", "direct", "gemm", "cm"};
+    for (int i = 0; i < VK_CONV_COUNT; i++) {
+        if (strcmp(names[i], name != NULL ? name : "auto") == 0) {
+            *ret_conv = (enum vk_conv)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool vk_family_read(const char *name, enum vk_family *ret_family)
 {
     for (uint32_t i = 0; i < VK_FAMILY_COUNT; i++) {
@@ -224,6 +236,26 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
     return c;
 }
 
+static enum vk_family fitting(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
+{
+    return vk_family_fits(k, family, shape) ? family : VK_FAMILY_SIMPLE;
+}
+
+/* gemm: the family that the rules take if it is one of tiles, else tiles. */
+static enum vk_family conv_family(const struct vk_kernels *k, enum vk_family by_rule,
+                                  const struct vk_product_shape *shape)
+{
+    bool tiles = by_rule == VK_FAMILY_TILED || by_rule == VK_FAMILY_SPLIT || by_rule == VK_FAMILY_GEMV;
+    switch (k->conv) {
+    case VK_CONV_DIRECT:
+        return VK_FAMILY_SIMPLE;
+    case VK_CONV_CM:
+        return fitting(k, VK_FAMILY_CM, shape);
+    default:
+        return tiles ? by_rule : fitting(k, VK_FAMILY_TILED, shape);
+    }
+}
+
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape)
 {
     enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)], family = rule_family(k, shape);
@@ -231,7 +263,10 @@ struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_s
         family = tuned;
     }
     if (k->only != VK_FAMILY_AUTO) {
-        family = vk_family_fits(k, k->only, shape) ? k->only : VK_FAMILY_SIMPLE;
+        family = fitting(k, k->only, shape);
+    }
+    if (k->conv != VK_CONV_AUTO) {
+        family = conv_family(k, rule_family(k, shape), shape);
     }
     return vk_choice_of(k, family, shape);
 }

@@ -27,6 +27,11 @@ const char *vk_family_name(enum vk_family family); /* "auto", "simple", "tiled",
 /* False when there is no family of this name. NULL is auto. */
 bool vk_family_read(const char *name, enum vk_family *ret_family);
 
+/* Kernels of convolutions. */
+enum vk_conv { VK_CONV_AUTO, VK_CONV_DIRECT, VK_CONV_GEMM, VK_CONV_CM, VK_CONV_COUNT };
+/* "auto", "direct", "gemm", "cm"; NULL is auto. False when there are none of this name. */
+bool vk_conv_read(const char *name, enum vk_conv *ret_conv);
+
 enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_KINDS };
 
 /* groups: of a convolution, or matrices of a batch; the other sizes are those of one. */
@@ -51,6 +56,7 @@ const char *vk_device_class_name(enum vk_device_class class_of);
 struct vk_kernels {
     enum vk_device_class device;
     enum vk_family only; /* AUTO, or the one asked for wherever it can run */
+    enum vk_conv conv;   /* for a convolution: which kernels, before `only`; AUTO for other products */
     bool cm;             /* the device has the matrices and the precision wants them */
     uint32_t
         subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
@@ -71,7 +77,7 @@ struct vk_choice {
 bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
 /* The family with the tile and the pieces that suit the shape. */
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
-/* `only` where it fits, else the table where its entry fits, else the rules of the device's class. */
+/* For convolutions what `conv` says, then `only` where it fits, else the table where its entry fits, else the rules of the device's class. */
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape);
 
 #endif

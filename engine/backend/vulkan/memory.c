@@ -73,10 +73,46 @@ static enum pen_status memory_bind(struct vk_device *d, enum vk_memory_kind kind
     return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "allocating device memory", reterr);
 }
 
+/* One that was freed before. What it held is still there, as undefined as in new memory. */
+static bool pooled_take(struct vk_device *d, enum vk_memory_kind kind, VkDeviceSize bytes, struct vk_buffer *ret_buffer)
+{
+    struct vk_pooled item;
+    if (d->pool.most == 0 || !vk_pool_take(&d->pool, kind, bytes, &item)) {
+        return false;
+    }
+    *ret_buffer = (struct vk_buffer){.handle = item.handle,
+                                     .memory = item.memory,
+                                     .bytes = bytes,
+                                     .room = item.bytes,
+                                     .kind = kind,
+                                     .mapped = item.mapped,
+                                     .local = item.local};
+    return true;
+}
+
+static bool pooled_give(struct vk_device *d, const struct vk_buffer *b)
+{
+    const struct vk_pooled item = {.handle = b->handle,
+                                   .memory = b->memory,
+                                   .bytes = b->room,
+                                   .mapped = b->mapped,
+                                   .local = b->local,
+                                   .kind = b->kind};
+    return d->pool.most > 0 && b->memory != VK_NULL_HANDLE && vk_pool_give(&d->pool, &item);
+}
+
+static void buffer_destroy(struct vk_device *d, const struct vk_buffer *b)
+{
+    d->vk.DestroyBuffer(d->handle, b->handle, NULL);
+    d->vk.FreeMemory(d->handle, b->memory, NULL); /* unmaps too */
+    const uint64_t before = atomic_fetch_sub(&d->bytes, b->room);
+    PEN_ASSERT(before >= b->room, "a buffer that goes was counted");
+}
+
 enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkDeviceSize bytes, const char *name,
                               struct vk_buffer *ret_buffer, struct pen_error *reterr)
 {
-    struct vk_buffer b = {.bytes = bytes};
+    struct vk_buffer b = {.bytes = bytes, .room = bytes, .kind = kind};
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                .size = bytes,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
@@ -86,6 +122,10 @@ enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkD
                              "vulkan: %" PRIu64 " bytes (%s) exceed the device's largest allocation of %" PRIu64,
                              (uint64_t)bytes, name, d->max_allocation);
     }
+    if (pooled_take(d, kind, bytes, ret_buffer)) {
+        vk_name(d, VK_OBJECT_TYPE_BUFFER, (uint64_t)(uintptr_t)ret_buffer->handle, name);
+        return PEN_OK;
+    }
     VkResult result = d->vk.CreateBuffer(d->handle, &info, NULL, &b.handle);
     if (result != VK_SUCCESS) {
         return vk_fail(result, "vkCreateBuffer", reterr);
@@ -93,7 +133,7 @@ enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkD
     enum pen_status status = memory_bind(d, kind, &b, reterr);
     atomic_fetch_add(&d->bytes, bytes);
     if (status != PEN_OK) {
-        vk_buffer_fini(d, &b);
+        buffer_destroy(d, &b);
         return status;
     }
     vk_name(d, VK_OBJECT_TYPE_BUFFER, (uint64_t)(uintptr_t)b.handle, name);
@@ -106,10 +146,9 @@ void vk_buffer_fini(struct vk_device *d, struct vk_buffer *b)
     if (b->handle == VK_NULL_HANDLE) {
         return;
     }
-    d->vk.DestroyBuffer(d->handle, b->handle, NULL);
-    d->vk.FreeMemory(d->handle, b->memory, NULL); /* unmaps too */
-    const uint64_t before = atomic_fetch_sub(&d->bytes, b->bytes);
-    PEN_ASSERT(before >= b->bytes, "a buffer that goes was counted");
+    if (!pooled_give(d, b)) {
+        buffer_destroy(d, b);
+    }
     *b = (struct vk_buffer){0};
 }
 

@@ -17,7 +17,8 @@ enum vk_memory_kind {
 struct vk_buffer {
     VkBuffer handle;
     VkDeviceMemory memory;
-    VkDeviceSize bytes;
+    VkDeviceSize bytes, room; /* asked for; there */
+    enum vk_memory_kind kind;
     void *mapped; /* NULL for VK_MEMORY_DEVICE */
     bool local;   /* it lies in the device's own memory: kernels may work in it */
 };

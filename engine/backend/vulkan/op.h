@@ -93,7 +93,7 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 /* window: NULL for a batch of matrices. Notes the product for the tuner. */
 struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
-                                 const struct window *window, bool wide_weights);
+                                 const struct window *window, bool wide_weights, bool conv);
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */

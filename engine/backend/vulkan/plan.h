@@ -28,7 +28,8 @@ struct backend {
     bool f16_trial;             /* storage.h */
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
-    uint32_t repeats;           /* while the tuner measures; else 0 */
+    atomic_uint families[VK_FAMILY_COUNT];         /* products of the execs made so far, by the family that runs them */
+    uint32_t repeats;                              /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
     uint32_t beside_count;

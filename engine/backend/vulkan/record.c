@@ -5,7 +5,12 @@
 
 #include "assertion.h"
 
-#define WORKS_PER_SUBMIT 256 /* a long submit looks like a hang to a driver; a cancel is seen between submits */
+/* A long submit looks like a hang to a driver; a cancel is seen between submits. */
+static uint32_t works_per_submit(const struct exec *e)
+{
+    uint32_t asked = e->plan->backend->config.vulkan.nodes_per_submit;
+    return asked > 0 ? asked : 256;
+}
 
 static enum pen_status pools_make(struct exec *e, struct pen_error *reterr)
 {
@@ -135,7 +140,7 @@ static enum pen_status chunk_record(struct recording *r, VkCommandBuffer command
     vk_debug_begin(e, commands, r->chunk, first);
     while (status == PEN_OK && i < e->work_count) {
         bool starts = i == 0 ? e->window > 1 : e->works[i].level != e->works[i - 1].level;
-        if (starts && i - first >= WORKS_PER_SUBMIT) {
+        if (starts && i - first >= works_per_submit(e)) {
             break;
         }
         if (starts || (i > first && e->queries != VK_NULL_HANDLE)) {
@@ -160,7 +165,7 @@ static enum pen_status run_record(struct recording *r, struct pen_error *reterr)
 {
     struct exec *e = r->e;
     struct vk_device *d = e->weights->device;
-    VkCommandBuffer *commands = calloc(e->work_count / WORKS_PER_SUBMIT + 1, sizeof *commands);
+    VkCommandBuffer *commands = calloc(e->work_count / works_per_submit(e) + 1, sizeof *commands);
     enum pen_status status = PEN_OK;
     if (commands == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for command buffers");
@@ -172,7 +177,7 @@ static enum pen_status run_record(struct recording *r, struct pen_error *reterr)
                                             .commandPool = e->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                             .commandBufferCount = 1};
-        PEN_ASSERT(r->chunk <= e->work_count / WORKS_PER_SUBMIT, "all command buffers but the last one are full");
+        PEN_ASSERT(r->chunk <= e->work_count / works_per_submit(e), "all command buffers but the last one are full");
         VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, &commands[r->chunk]);
         status = result == VK_SUCCESS ? chunk_record(r, commands[r->chunk], i, &i, reterr)
                                       : vk_fail(result, "vkAllocateCommandBuffers", reterr);

@@ -23,15 +23,14 @@ static const char *why_not(enum xnn_status status)
 
 static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
-    (void)config;
     struct backend_caps c = {0};
     enum xnn_status status = initialize();
     c.available = status == xnn_status_success;
     if (!c.available) {
         snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
     }
-    isa_device(c.device, sizeof c.device);
-    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s", isa_name());
+    isa_device(config->isa_max, c.device, sizeof c.device);
+    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s", isa_name(config->isa_max));
     c.precisions = 1u << PEN_PRECISION_F32;
     *ret_caps = c;
     return PEN_OK;
@@ -45,6 +44,7 @@ static void backend_close(struct backend *backend)
     for (uint32_t i = 0; i < backend->idle_count; i++) {
         team_free(backend->idle[i]);
     }
+    isa_release();
     pthread_mutex_destroy(&backend->lock);
     free(backend);
 }
@@ -69,6 +69,11 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     if (b == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the xnnpack backend");
     }
+    status = isa_claim(config->isa_max, reterr);
+    if (status != PEN_OK) {
+        free(b);
+        return status;
+    }
     b->config = *config;
     b->config.threads = config->threads > 0 ? config->threads : 1;
     pthread_mutex_init(&b->lock, NULL);
@@ -79,9 +84,8 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
 static void describe(const struct backend *backend, void (*say)(void *context, const char *name, const char *value),
                      void *context)
 {
-    (void)backend;
     say(context, "xnnpack_generation", XC_LIBRARY);
-    say(context, "xnnpack_isa", isa_name());
+    say(context, "xnnpack_isa", isa_name(backend->config.isa_max));
 }
 
 /* Recurrent cells may be asked for their last state alone. */

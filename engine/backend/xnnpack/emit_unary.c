@@ -85,6 +85,9 @@ static struct unary read(const struct node *n)
 
 static bool unary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
+    if (node_in(g, n, 0) != NULL && unary_int_takes(node_in(g, n, 0)->dtype, n->op) && node_int(n, ATTR_act, 0) == 0) {
+        return true;
+    }
     if (!all_f32(g, n)) {
         return refuse(ret_reason, "only f32");
     }
@@ -114,6 +117,9 @@ static enum pen_status unary_run(struct step *s, struct run *r)
 
 static enum pen_status unary_build(struct build *b)
 {
+    if (unary_int_takes(build_in(b, 0)->dtype, b->n->op)) {
+        return unary_int_build(b);
+    }
     struct unary *u = build_alloc(b, sizeof *u);
     if (u == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");

@@ -67,4 +67,8 @@ extern const struct emitter emit_row_rounding;  /* RowRounding */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
 enum pen_status reduce_int_build(struct build *b);
 
+/* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
+bool unary_int_takes(enum pen_dtype dtype, enum op op);
+enum pen_status unary_int_build(struct build *b);
+
 #endif

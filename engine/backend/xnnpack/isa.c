@@ -1,48 +1,110 @@
 #include "backend/xnnpack/isa.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#ifdef OWN_X86
-static bool has_avx512(void)
+#include "assertion.h"
+
+/* ---- the limit ---- */
+
+/* One for the process: kernels are asked for in inner loops, and what one packed another must read. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned users;
+    atomic_int most; /* enum pen_isa; 0 = none is set */
+} limit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char *const isa_words[] = {"any", "plain", "avx2", "avx512", "avx512vnni"};
+
+enum pen_status isa_claim(enum pen_isa most, struct pen_error *reterr)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    enum pen_status status = PEN_OK;
+    pthread_mutex_lock(&limit.lock);
+    int set = atomic_load(&limit.most);
+    if (limit.users > 0 && set != (int)most) {
+        status = pen_error_set(reterr, PEN_ERR_BUSY,
+                               "cpu_isa_max=%s: another engine of this process is open with cpu_isa_max=%s, and the "
+                               "limit is one for all; close that one first, or ask for the same",
+                               isa_words[most], isa_words[set]);
+    } else {
+        atomic_store(&limit.most, (int)most);
+        limit.users++;
+    }
+    pthread_mutex_unlock(&limit.lock);
+    return status;
 }
 
-static const struct own *own_choose(void)
+void isa_release(void)
+{
+    pthread_mutex_lock(&limit.lock);
+    PEN_ASSERT(limit.users > 0, "a limit of instructions is given back once for each claim");
+    if (--limit.users == 0) {
+        atomic_store(&limit.most, PEN_ISA_ANY);
+    }
+    pthread_mutex_unlock(&limit.lock);
+}
+
+/* ---- the level ---- */
+
+#ifdef OWN_X86
+static enum pen_isa host_look(void)
 {
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return avx2 && has_avx512() ? &own_avx512 : avx2 ? &own_avx2 : &own_plain;
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return PEN_ISA_PLAIN;
+    }
+    return !avx512 ? PEN_ISA_AVX2 : __builtin_cpu_supports("avx512vnni") ? PEN_ISA_AVX512VNNI : PEN_ISA_AVX512;
 }
 
-/* Asked for in inner loops: the processor is looked at once. */
+/* The processor is looked at once. */
+static enum pen_isa host_level(void)
+{
+    static atomic_int known;
+    int level = atomic_load_explicit(&known, memory_order_relaxed);
+    if (level == PEN_ISA_ANY) {
+        level = (int)host_look();
+        atomic_store_explicit(&known, level, memory_order_relaxed);
+    }
+    return (enum pen_isa)level;
+}
+
+static enum pen_isa level_within(enum pen_isa most)
+{
+    enum pen_isa host = host_level();
+    return most != PEN_ISA_ANY && most < host ? most : host;
+}
+
+static enum pen_isa level_now(void)
+{
+    return level_within((enum pen_isa)atomic_load_explicit(&limit.most, memory_order_relaxed));
+}
+
+static const struct own *own_of(enum pen_isa level)
+{
+    return level >= PEN_ISA_AVX512 ? &own_avx512 : level == PEN_ISA_AVX2 ? &own_avx2 : &own_plain;
+}
+
 const struct own *isa_own(void)
 {
-    static _Atomic(const struct own *) chosen;
-    const struct own *own = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (own == NULL) {
-        own = own_choose();
-        atomic_store_explicit(&chosen, own, memory_order_relaxed);
-    }
-    return own;
+    return own_of(level_now());
 }
 
 const struct own_int *isa_int(void)
 {
-    const struct own *own = isa_own();
-    return own == &own_avx512 ? &own_int_avx512 : own == &own_avx2 ? &own_int_avx2 : &own_int_plain;
+    enum pen_isa level = level_now();
+    return level >= PEN_ISA_AVX512 ? &own_int_avx512 : level == PEN_ISA_AVX2 ? &own_int_avx2 : &own_int_plain;
 }
 
 const struct own_bytes *isa_bytes(void)
 {
-    const struct own *own = isa_own();
-    bool vnni = own == &own_avx512 && __builtin_cpu_supports("avx512vnni");
-    return vnni ? &own_bytes_vnni : own != &own_plain ? &own_bytes_avx2 : NULL;
+    enum pen_isa level = level_now();
+    return level == PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? &own_bytes_avx2 : NULL;
 }
 
 own_lookup_fn isa_lookup(void)
@@ -56,6 +118,11 @@ const struct int_product *isa_product(void)
                                     avx2 = {.bytes = 4, .nr = 16, .run = own_int_product_avx2};
     const struct own_bytes *dots = isa_bytes();
     return dots == &own_bytes_vnni ? &vnni : dots == &own_bytes_avx2 ? &avx2 : &isa_int()->product;
+}
+
+const char *isa_name(enum pen_isa most)
+{
+    return own_of(level_within(most))->name;
 }
 #else
 const struct own *isa_own(void)
@@ -82,6 +149,12 @@ const struct int_product *isa_product(void)
 {
     return &own_int_plain.product;
 }
+
+const char *isa_name(enum pen_isa most)
+{
+    (void)most;
+    return own_plain.name;
+}
 #endif
 
 void own_int_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n)
@@ -89,11 +162,6 @@ void own_int_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n
     for (size_t i = 0; i < n; i++) {
         y[i] = table[x[i]];
     }
-}
-
-const char *isa_name(void)
-{
-    return isa_own()->name;
 }
 
 /* "model name : Intel(R) ..." on x86; other processors do not say. */
@@ -116,10 +184,10 @@ static bool brand_read(char *text, size_t bytes)
     return found;
 }
 
-const char *isa_device(char *text, size_t bytes)
+const char *isa_device(enum pen_isa most, char *text, size_t bytes)
 {
     char brand[128];
-    snprintf(text, bytes, "%s (%s)", brand_read(brand, sizeof brand) ? brand : "CPU", isa_name());
+    snprintf(text, bytes, "%s (%s)", brand_read(brand, sizeof brand) ? brand : "CPU", isa_name(most));
     return text;
 }
 

@@ -16,6 +16,9 @@ enum pen_status pool_take(struct backend *b, struct team **ret_team)
     pthread_mutex_unlock(&b->lock);
     if (*ret_team == NULL) {
         *ret_team = team_new(b->config.threads); /* once per slot that runs at the same time as the others */
+        if (*ret_team != NULL && b->config.pin) {
+            team_pin(*ret_team);
+        }
     }
     return *ret_team != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
 }

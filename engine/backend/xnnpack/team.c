@@ -150,6 +150,27 @@ struct team *team_new(uint32_t threads)
     return t;
 }
 
+void team_pin(struct team *t)
+{
+    static atomic_uint next; /* processor */
+    cpu_set_t all;
+    if (pthread_getaffinity_np(pthread_self(), sizeof all, &all) != 0 || CPU_COUNT(&all) == 0) {
+        return;
+    }
+    unsigned base = atomic_fetch_add(&next, t->threads);
+    for (uint32_t i = 0; i < t->started; i++) {
+        unsigned skip = (base + i + 1) % (unsigned)CPU_COUNT(&all);
+        size_t cpu = 0;
+        for (; !CPU_ISSET(cpu, &all) || skip > 0; cpu++) {
+            skip -= CPU_ISSET(cpu, &all) ? 1 : 0;
+        }
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        (void)pthread_setaffinity_np(t->helpers[i].thread, sizeof one, &one); /* advice */
+    }
+}
+
 void team_free(struct team *t)
 {
     if (t == NULL) {

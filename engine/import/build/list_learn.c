@@ -51,13 +51,13 @@ static struct shape *shapes_in(struct build *b, const struct graph *body, const 
 {
     struct shape *shapes = calloc((size_t)body->input_count + 1, sizeof *shapes);
     for (uint32_t i = 0; shapes && i < body->input_count; i++) {
-        uint32_t outside = i < 2                          ? VALUE_NONE
-                           : i < 2 + count                ? start[i - 2]
+        uint32_t outside = i < 2                        ? VALUE_NONE
+                           : i < 2 + count              ? start[i - 2]
                            : captures && i >= 2 + count ? captures[i - 2 - count]
-                                                          : VALUE_NONE;
-        shapes[i] = i < 2                       ? shape_scalar()
-                    : outside == VALUE_NONE     ? body->values[body->inputs[i]].shape
-                                                : shape_outside(b, outside);
+                                                        : VALUE_NONE;
+        shapes[i] = i < 2                   ? shape_scalar()
+                    : outside == VALUE_NONE ? body->values[body->inputs[i]].shape
+                                            : shape_outside(b, outside);
     }
     return shapes;
 }

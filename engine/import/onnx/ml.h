@@ -16,6 +16,8 @@ uint32_t ml_cast(struct call *c, uint32_t x, enum pen_dtype to);
 uint32_t ml_floats(struct call *c, const float *items, uint32_t count, const int64_t *dims, int32_t rank);
 /* The classes of a classifier: strings or integers. What index i of `index` is goes to output 0; nothing where that is not wanted. */
 uint32_t ml_label_count(struct call *c);
+/* The labels of a ZipMap go into the graph's notes: the names of the classes. Those of the first ZipMap count; labels that are no short lines of text are left out. */
+void ml_note_labels(struct call *c);
 void ml_put_labels(struct call *c, uint32_t index, bool zero_one);
 /* Reads the scores of `raw` by the rule (enum score_rule of graph/scores.h): labels to output 0, scores to output 1. Gives the node. */
 uint32_t ml_put_classes(struct call *c, uint32_t raw, int64_t rule, uint32_t classes, const float *base,

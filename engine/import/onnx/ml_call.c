@@ -1,6 +1,7 @@
 /* What the upgrades of ai.onnx.ml share (ml.h). */
 #include "import/onnx/ml.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PRODUCERS_MAX 64 /* operators walked back to find a type */
@@ -82,6 +83,9 @@ void ml_put(struct call *c, uint32_t x)
     (void)call_emit(c, OP_Identity, &x, 1, c->out, 1);
 }
 
+#define LABEL_BYTES_MAX  128u
+#define LABELS_NOTED_MAX 4096u
+
 static const struct pb_attr *label_list(const struct call *c)
 {
     static const char *const names[] = {"classlabels_strings", "classlabels_int64s", "classlabels_ints"};
@@ -97,6 +101,60 @@ uint32_t ml_label_count(struct call *c)
 {
     const struct pb_attr *a = label_list(c);
     return a ? a->count : 0;
+}
+
+/* Label i as text; false: it is not one line of text. */
+static bool label_text(const struct pb_attr *a, const int64_t *items, uint32_t i, struct bytes *cursor, char *to,
+                       size_t room, size_t *ret_bytes)
+{
+    struct bytes text = {0};
+    if (a->type != PB_STRINGS) {
+        *ret_bytes = (size_t)snprintf(to, room, "%lld", (long long)items[i]);
+        return true;
+    }
+    if (pb_each(cursor, 9, &text) != 1 || text.size >= room)
+        return false;
+    if (text.size > 0)
+        memcpy(to, text.at, text.size);
+    *ret_bytes = text.size;
+    return !memchr(to, '\0', text.size) && !memchr(to, '\n', text.size);
+}
+
+/* One label a line; NULL when they cannot be written so, or are too long to be names. */
+static char *label_lines(struct call *c, const struct pb_attr *a, const int64_t *items, size_t *ret_bytes)
+{
+    struct bytes cursor = a->self;
+    size_t at = 0, room = (size_t)a->count * LABEL_BYTES_MAX;
+    char *lines = a->count > LABELS_NOTED_MAX ? NULL : graph_alloc(c->g, room + 1);
+    for (uint32_t i = 0; lines && i < a->count; i++) {
+        size_t bytes = 0;
+        if (!label_text(a, items, i, &cursor, lines + at, LABEL_BYTES_MAX - 1, &bytes))
+            return NULL;
+        at += bytes;
+        lines[at++] = '\n';
+    }
+    *ret_bytes = at;
+    return lines;
+}
+
+void ml_note_labels(struct call *c)
+{
+    const struct pb_attr *a = label_list(c);
+    const int64_t *items = NULL;
+    uint32_t count = 0;
+    size_t bytes = 0;
+    bool texts = a && a->type == PB_STRINGS;
+    if (!a || c->g->parent || c->g->notes ||
+        (!texts && !call_ints(c, call_attr(c, "classlabels_int64s") == a ? "classlabels_int64s" : "classlabels_ints",
+                              &items, &count)))
+        return;
+    struct graph_notes *notes = graph_alloc(c->g, sizeof *notes);
+    char *lines = notes ? label_lines(c, a, items, &bytes) : NULL;
+    if (!lines)
+        return;
+    notes->labels = lines;
+    notes->labels_bytes = bytes;
+    c->g->notes = notes;
 }
 
 /* The labels as a constant; VALUE_NONE when index i is label i anyway. */

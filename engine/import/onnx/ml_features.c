@@ -188,9 +188,10 @@ void up_label_encoder(struct call *c)
 
 /* ---- maps: a table with a row per sample and a column per key ---------------------------------------------------------------------- */
 
-/* The scores stay a table: column i belongs to label i of the classifier. */
+/* The scores stay a table: column i belongs to label i of the classifier, whose name the notes have. */
 void up_zip_map(struct call *c)
 {
+    ml_note_labels(c);
     ml_put(c, call_input(c, 0));
 }
 

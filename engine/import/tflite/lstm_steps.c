@@ -13,7 +13,8 @@
 enum { GATE_I, GATE_F, GATE_C, GATE_O };
 
 /* Sums of integer gates: 16 bits, 12 of them behind the point. */
-static const struct quant gate_steps = {.count = 1, .scale = (const float[]){0x1p-12f}, .zero_point = (const int32_t[]){0}};
+static const struct quant gate_steps = {
+    .count = 1, .scale = (const float[]){0x1p-12f}, .zero_point = (const int32_t[]){0}};
 
 struct steps {
     struct call *c;
@@ -25,7 +26,8 @@ struct steps {
     enum tf_activation act;
     float cell_clip, projection_clip;
     bool hybrid, asymmetric, integers;
-    const struct tensor *h, *cell, *between; /* of integers: the states; what a projection takes, NULL where there is none */
+    const struct tensor *h, *cell,
+        *between; /* of integers: the states; what a projection takes, NULL where there is none */
     uint32_t recurrent, bias[4], hole[4], norm[4], projection, projection_bias; /* in the body */
 };
 
@@ -186,7 +188,8 @@ static bool integers_init(struct steps *s)
     s->cell = lite_tensor(c, at->cell);
     s->between = last >= 0 && last < (int64_t)c->s->tensor_count ? &c->s->tensors[last] : NULL;
     bool scales = lite_quantised(c, at->state) && lite_quantised(c, at->cell) && s->cell->dtype == PEN_DTYPE_I16;
-    if (scales && (c->between.count == 5 || !lite_tensor(c, at->projection)) && (!s->between || s->between->quant.count))
+    if (scales && (c->between.count == 5 || !lite_tensor(c, at->projection)) &&
+        (!s->between || s->between->quant.count))
         return true;
     build_miss(c->b, "LSTM of integers whose cell has 8 bits, or without scales");
     return false;

@@ -405,9 +405,9 @@ void lower_batch_matmul(struct call *c)
         rows = lite_rounded(c, rows, -1, fb_bool(&c->options, 2, false));
         turned = false;
     }
-    lite_give_real(c, 0,
-                   tf_matmul(c->b, rows, lite_real(c, 1), turned, fb_bool(&c->options, 1, false), x->shape.rank,
-                             y->shape.rank));
+    lite_give_real(
+        c, 0,
+        tf_matmul(c->b, rows, lite_real(c, 1), turned, fb_bool(&c->options, 1, false), x->shape.rank, y->shape.rank));
 }
 
 /* ids, table */

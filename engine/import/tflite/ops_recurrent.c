@@ -97,8 +97,15 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
 
 void lower_sequence_lstm(struct call *c)
 {
-    static const struct lstm_in at = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20, .asymmetric = 4};
+    static const struct lstm_in at = {.weights = 1,
+                                      .recurrent = 5,
+                                      .peephole = 9,
+                                      .bias = 12,
+                                      .projection = 16,
+                                      .state = 18,
+                                      .cell = 19,
+                                      .norm = 20,
+                                      .asymmetric = 4};
     lite_give_real(c, 0, lstm(c, &at, false, fb_bool(&c->options, 3, false)));
 }
 
@@ -117,10 +124,22 @@ static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool 
 
 void lower_bidirectional_lstm(struct call *c)
 {
-    static const struct lstm_in first = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 35, .cell = 36, .asymmetric = 5};
-    static const struct lstm_in second = {
-        .weights = 18, .recurrent = 22, .peephole = 26, .bias = 29, .projection = 33, .state = 37, .cell = 38, .asymmetric = 5};
+    static const struct lstm_in first = {.weights = 1,
+                                         .recurrent = 5,
+                                         .peephole = 9,
+                                         .bias = 12,
+                                         .projection = 16,
+                                         .state = 35,
+                                         .cell = 36,
+                                         .asymmetric = 5};
+    static const struct lstm_in second = {.weights = 18,
+                                          .recurrent = 22,
+                                          .peephole = 26,
+                                          .bias = 29,
+                                          .projection = 33,
+                                          .state = 37,
+                                          .cell = 38,
+                                          .asymmetric = 5};
     bool time_major = fb_bool(&c->options, 4, true);
     if (lite_tensor(c, 39)) {
         build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input");
@@ -189,8 +208,15 @@ void lower_rnn(struct call *c)
 /* x [batch, in] as a sequence of one step. */
 static void one_step(struct call *c)
 {
-    static const struct lstm_in at = {
-        .weights = 1, .recurrent = 5, .peephole = 9, .bias = 12, .projection = 16, .state = 18, .cell = 19, .norm = 20, .asymmetric = 4};
+    static const struct lstm_in at = {.weights = 1,
+                                      .recurrent = 5,
+                                      .peephole = 9,
+                                      .bias = 12,
+                                      .projection = 16,
+                                      .state = 18,
+                                      .cell = 19,
+                                      .norm = 20,
+                                      .asymmetric = 4};
     lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
 }
 

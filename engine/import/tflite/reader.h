@@ -41,7 +41,14 @@ enum {
     TENSOR_SIGNATURE = 7
 };
 enum { QUANT_SCALE = 2, QUANT_ZERO = 3, QUANT_AXIS = 6 };
-enum { OPERATOR_CODE = 0, OPERATOR_IN = 1, OPERATOR_OUT = 2, OPERATOR_OPTIONS = 4, OPERATOR_CUSTOM = 5, OPERATOR_BETWEEN = 8 };
+enum {
+    OPERATOR_CODE = 0,
+    OPERATOR_IN = 1,
+    OPERATOR_OUT = 2,
+    OPERATOR_OPTIONS = 4,
+    OPERATOR_CUSTOM = 5,
+    OPERATOR_BETWEEN = 8
+};
 enum { BUFFER_DATA = 0, BUFFER_OFFSET = 1, BUFFER_SIZE = 2 };
 
 /* Tables and variables by name: what fills them is read before what uses them. */

@@ -35,6 +35,8 @@ enum pen_status pen_engine_precision_find(const struct pen_engine_options *optio
 
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
+enum pen_vk_layout { PEN_VK_LAYOUT_NHWC, PEN_VK_LAYOUT_GRAPH };
+
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
 struct pen_vulkan_options {
     const char *device; /* auto, an index, a uuid or a part of the name; NULL = auto */
@@ -45,6 +47,11 @@ struct pen_vulkan_options {
     const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
     const char *
         kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
+    const char
+        *conv; /* the same for convolutions alone: "auto" (as `kernels` says), "direct", "gemm", "cm"; NULL = auto */
+    enum pen_vk_layout layout;
+    uint32_t nodes_per_submit; /* dispatches and copies a queue gets at once; 0 = 256 */
+    uint64_t pool_trim_bytes;  /* device memory that is kept when it is freed */
     const char
         *f16_range; /* weights that f16 cannot hold: "keep" their layers in f32, or "refuse" the model; NULL = keep */
     const char
@@ -57,6 +64,8 @@ struct pen_vulkan_options {
 
 enum pen_mode { PEN_MODE_DEFAULT, PEN_MODE_DEBUG, PEN_MODE_PROD };
 enum pen_check { PEN_CHECK_OFF, PEN_CHECK_WARN, PEN_CHECK_FAIL };
+enum pen_pin { PEN_PIN_OFF, PEN_PIN_CORES };
+enum pen_isa { PEN_ISA_ANY, PEN_ISA_PLAIN, PEN_ISA_AVX2, PEN_ISA_AVX512, PEN_ISA_AVX512VNNI };
 enum pen_warmup { PEN_WARMUP_NONE, PEN_WARMUP_COMPILE, PEN_WARMUP_EXECUTE };
 
 /* The typed form of the flags (penstock/flags.def has one row for each field, with its meaning). */
@@ -65,6 +74,10 @@ struct pen_engine_options {
     enum pen_precision precision; /* ANY = f32 */
     uint32_t threads;             /* of one session; 0 = 1 */
     bool strict; /* every node on `backend`, else loading fails with the list of nodes it cannot take */
+    enum pen_pin pin;
+    enum pen_isa cpu_isa_max; /* of the engine's own kernels, for all engines of the process */
+    bool cpu_forward;         /* small operators at the start of a graph run on the CPU though a device could */
+    uint32_t cpu_forward_max_elems;
     enum pen_mode mode;
     enum pen_check check_numerics;  /* NaN and infinity are found at the node that makes them */
     enum pen_check f16_range_check; /* values beyond f16, likewise */
@@ -141,7 +154,7 @@ bool pen_model_ranked(const struct pen_model *model, bool output, size_t index);
 /* real = (q - zero point) * scale of an input or output of quantised integers; false (nothing is written) where the model states none for the whole tensor. */
 bool pen_model_input_quant(const struct pen_model *model, size_t input, float *ret_scale, int32_t *ret_zero_point);
 bool pen_model_output_quant(const struct pen_model *model, size_t output, float *ret_scale, int32_t *ret_zero_point);
-/* Names of the classes that the file itself has, one a line (TFLite's metadata); NULL = it has none. Lives as long as the model. */
+/* Names of the classes that the file itself has, one a line (TFLite's metadata, ONNX's ZipMap); NULL = it has none. Lives as long as the model. */
 const char *pen_model_labels(const struct pen_model *model, size_t *ret_bytes);
 /*
  * How the file says that the pixels of input 0 were normalised: (pixel - mean) / deviation per channel, or one pair for all. Writes up to `room` of each; gives their
@@ -172,7 +185,7 @@ uint64_t pen_model_weights(
 enum pen_status pen_session_new(struct pen_model *model, struct pen_session **ret_session, struct pen_error *reterr);
 void pen_session_free(struct pen_session *session); /* NULL is fine */
 
-/* Makes the bucket of these input shapes ready, or says PEN_ERR_TOO_LARGE where that would need the memory of others that are, and executes it once on zeros (sensible values for integer inputs). Times in microseconds; pointers may be NULL. */
+/* Makes the bucket of these input shapes ready, or says PEN_ERR_TOO_LARGE where that would need the memory of others that are, and executes it once on zeros (sensible values for integer inputs). The flag warmup says less: "compile" does not execute, "none" does nothing; the times are 0 then. Times in microseconds; pointers may be NULL. */
 enum pen_status pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                  uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 
@@ -234,6 +247,9 @@ void pen_session_profile(struct pen_session *session, bool on);
 const struct pen_profile_row *pen_session_profile_rows(struct pen_session *session,
                                                        size_t *ret_count); /* borrowed until the next call */
 
+/* What the checks that are set to warn (check_numerics, f16_range_check) found first in the latest run, a sentence without its full stop; "" = nothing.
+ * Until the next run. */
+const char *pen_session_note(const struct pen_session *session);
 /* Nodes that were compared with reference so far, all within their bound (options: compare_reference). */
 uint64_t pen_session_compared(const struct pen_session *session);
 

@@ -216,8 +216,8 @@ Test(env, flags_of_an_engine_change_until_it_loads_a_model)
     cr_expect_neq(pen_engine_set(engine, "backend", "quantum", PEN_ORIGIN_FLAG, "a test", &error), PEN_OK);
     cr_expect_str_eq(pen_engine_backend(engine), "reference", "a change that fails changes nothing");
     struct pen_model *model = NULL;
-    cr_assert_eq(pen_model_load(engine, PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx", &model, &error),
-                 PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_model_load(engine, PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx", &model, &error), PEN_OK,
+                 "%s", error.text);
     cr_expect_eq(pen_engine_set(engine, "threads", "2", PEN_ORIGIN_FLAG, "a test", &error), PEN_ERR_INVALID);
     says("has loaded a model");
     pen_model_free(model);

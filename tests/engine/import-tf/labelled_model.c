@@ -20,7 +20,7 @@ static size_t only(struct flat *f, size_t table, unsigned field, unsigned fields
 /* Model: subgraph: input with a normalisation, output with a file of labels of its axis. */
 static void metadata_write(struct flat *m)
 {
-    static const float mean[] = {127.5f, 100.0f}, deviation[] = {127.5f, 50.0f};
+    static const float mean[] = {127.5f, 100.0f, 3.0f}, deviation[] = {127.5f, 50.0f, 0.5f};
     flat_init(m);
     memcpy(m->bytes + 4, "M001", 4);
     size_t model = flat_table(m, 8);
@@ -29,8 +29,8 @@ static void metadata_write(struct flat *m)
     size_t unit = only(m, only(m, sub, 2, 7), 4, 2), options = flat_table(m, 2);
     flat_int(m, unit, 0, 1);
     flat_ref(m, unit, 1, options);
-    flat_ref(m, options, 0, flat_vector(m, mean, 2, 4));
-    flat_ref(m, options, 1, flat_vector(m, deviation, 2, 4));
+    flat_ref(m, options, 0, flat_vector(m, mean, 3, 4));
+    flat_ref(m, options, 1, flat_vector(m, deviation, 3, 4));
     size_t file = only(m, only(m, sub, 3, 7), 6, 5);
     text_put(m, file, 0, "labels.txt");
     flat_int(m, file, 2, 2);
@@ -38,14 +38,14 @@ static void metadata_write(struct flat *m)
 
 static void tensor_write(struct flat *f, size_t list, uint32_t index, const char *name)
 {
-    static const int32_t dims[] = {1, 3};
+    static const int32_t dims[] = {1, 1, 1, 3};
     size_t table = flat_table(f, 8);
     flat_tables_set(f, list, index, table);
-    flat_ref(f, table, 0, flat_vector(f, dims, 2, 4));
+    flat_ref(f, table, 0, flat_vector(f, dims, 4, 4));
     text_put(f, table, 3, name);
 }
 
-/* y = relu(x) [1, 3], with that metadata. */
+/* y = relu(x) [1, 1, 1, 3], with that metadata. */
 static void model_write(struct flat *f, const struct flat *metadata)
 {
     static const int32_t ends[] = {0, 1};

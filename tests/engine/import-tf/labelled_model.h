@@ -1,4 +1,4 @@
-/* labelled_model.h - y = relu(x) [1, 3] as TFLite, with metadata: input normalisation of two channels, labels of y in a file of an archive behind the model. */
+/* labelled_model.h - y = relu(x) [1, 1, 1, 3] as TFLite, with metadata: input normalisation of three channels, labels of y in a file of an archive behind the model. */
 #ifndef LABELLED_MODEL_H
 #define LABELLED_MODEL_H
 

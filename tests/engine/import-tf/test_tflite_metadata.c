@@ -37,7 +37,7 @@ Test(tflite_metadata, labels_and_normalisation_are_noted)
     cr_assert(g->notes->labels);
     cr_expect_str_eq(g->notes->labels, LABELS);
     cr_expect_eq(g->notes->labels_bytes, strlen(LABELS));
-    cr_assert_eq(g->notes->channels, 2);
+    cr_assert_eq(g->notes->channels, 3);
     cr_expect_eq(g->notes->mean[1], 100.0f);
     cr_expect_eq(g->notes->deviation[0], 127.5f);
     graph_free(g);
@@ -56,7 +56,7 @@ Test(tflite_metadata, labels_that_are_not_there_or_packed_are_left_out)
         struct graph *g = read_exact(&file, &memory);
         cr_assert(g && g->notes, "row %zu", i);
         cr_expect_null(g->notes->labels);
-        cr_expect_eq(g->notes->channels, 2);
+        cr_expect_eq(g->notes->channels, 3);
         graph_free(g);
         free(memory);
     }

@@ -121,6 +121,7 @@ static void conv_build(struct vk_build *b)
         depthwise(b, &p.w, p.weights, p.bias);
         return;
     }
+    p.conv = true;
     p.groups = f.groups;
     p.group_in = f.in;
     p.group_out = f.out / f.groups;

@@ -24,7 +24,7 @@ void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct 
     }
     size_t count = (size_t)shape_elements(&batch);
     const struct vk_product_shape shape = {.kind = VK_PRODUCT_BATCH, .rows = m, .outs = n, .depth = k, .groups = count};
-    const struct vk_choice choice = vk_build_choose(b, &shape, NULL, false);
+    const struct vk_choice choice = vk_build_choose(b, &shape, NULL, false, false);
     const uint32_t tile = choice.tile;
     const bool tiled = choice.family == VK_FAMILY_TILED;
     struct vk_act act = vk_act_read(b->n);

@@ -156,7 +156,7 @@ void vk_product(struct vk_build *b, const struct vk_product *p)
                                                                        [VK_FAMILY_SPLIT] = split,
                                                                        [VK_FAMILY_CM] = cooperative};
     const struct vk_product_shape shape = shape_of_product(p);
-    struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, vk_cell_wide(b, p->weights)),
+    struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, vk_cell_wide(b, p->weights), p->conv),
                        .rows = shape.rows,
                        .out4 = (p->group_out + 3) / 4,
                        .to = p->y};

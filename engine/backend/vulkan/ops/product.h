@@ -13,6 +13,7 @@ struct vk_product {
     size_t groups, group_in, group_out;
     uint32_t x, y, weights, bias; /* cells; bias VK_CELL_NONE = none. bias is [group][o padded to 4] */
     struct vk_act act;
+    bool conv; /* of a convolution: vk_conv says which kernels */
 };
 
 void vk_product(struct vk_build *b, const struct vk_product *p);
