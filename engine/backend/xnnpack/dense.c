@@ -113,6 +113,11 @@ static void blocks_choose(struct dense *d, size_t threads)
     }
 }
 
+bool dense_wide(size_t out_w)
+{
+    return out_w >= 2 * isa_own()->gemm_mr;
+}
+
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads)
 {
     *d = (struct dense){.image = *image,
@@ -127,7 +132,8 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     d->direct = image->kernel_h == 1 && image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
-    d->banded = !d->direct && k <= GEMM_KC && image->dilation_w == 1 && image->pixel_stride == image->channels;
+    d->banded = !d->direct && k <= GEMM_KC && dense_wide(image->out_w) && image->dilation_w == 1 &&
+                image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }
 

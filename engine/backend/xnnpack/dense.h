@@ -57,6 +57,8 @@ struct dense {
     bool rows_outer; /* weights stay in the second cache while rows go by; else panels do */
 };
 
+/* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
+bool dense_wide(size_t out_w);
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads);
 /* x is a matrix [m, k] with row stride x_stride. */
 void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads);

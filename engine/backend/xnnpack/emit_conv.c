@@ -166,7 +166,7 @@ static bool wants_frame(const struct conv *c)
 {
     const struct window *w = &c->w;
     return c->f.groups == 1 && c->f.in <= FRAMED_CHANNELS && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
-           w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
+           w->dilation[1] == 1 && dense_wide(w->out[1]) && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
 }
 
 static enum pen_status run_dense(struct step *s, struct run *r)
