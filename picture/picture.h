@@ -74,6 +74,10 @@ enum pen_status picture_read(const char *path, const struct picture_limits *limi
                              struct pen_error *reterr);
 /* A PNG of 8 bits a channel. */
 enum pen_status picture_write_png(const char *path, const struct picture *picture, struct pen_error *reterr);
+/* The same in memory: `to` has `room` bytes, of which picture_png_room are always enough. */
+size_t picture_png_room(const struct picture *picture);
+enum pen_status picture_encode_png(const struct picture *picture, uint8_t *to, size_t room, size_t *ret_size,
+                                   struct pen_error *reterr);
 
 /* ---- sizes and channels ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "answer_draw.h"
 #include "command.h"
 #include "inputs.h"
 #include "request.h"
@@ -16,7 +17,7 @@
 struct options {
     struct common common;
     struct request_settings request;
-    const char *model, *output_dir;
+    const char *model, *output_dir, *draw;
     bool detach;
     const char *secret;
     int64_t detached_ttl_us;
@@ -42,6 +43,11 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, output_dir),
      .def = "",
      .help = "write every output there as <file>.<output>.npy"},
+    {.name = "draw",
+     .type = SETTING_TEXT,
+     .offset = offsetof(struct options, draw),
+     .def = "",
+     .help = "write the picture there as PNG, with what the model found drawn on it: boxes, points, masks, labels"},
     {.name = "detach",
      .type = SETTING_FLAG,
      .offset = offsetof(struct options, detach),
@@ -77,7 +83,8 @@ static const struct settings_program program = {
         "batch_reason,\n"
         "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, decode_us, "
         "cached,\n"
-        "labels: [{label, index, score, row}], explanation (with --explain), outputs: [{name, dtype, dims, values (at "
+        "labels: [{label, index, score, row}], explanation (with --explain), answer (of models that have one), "
+        "outputs: [{name, dtype, dims, values (at "
         "most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
@@ -192,6 +199,11 @@ static void finish(struct run *run, pen_job *job, const char *what)
         fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
         code = EXIT_JOB_FAILED;
     }
+    if (status == PEN_OK && *run->options->draw && !run->options->detach &&
+        answer_draw_file(result, what, run->options->draw, &error) != PEN_OK) {
+        fprintf(stderr, "penstock: %s: %s\n", pen_status_name(error.status), error.text);
+        code = EXIT_JOB_FAILED;
+    }
     run->exit = code > run->exit ? code : run->exit;
     pen_result_free(result);
     pen_job_free(job);
@@ -275,6 +287,9 @@ int command_submit(int argc, char **argv)
     if (!*options.model || (line.count == 0 && options.request.inputs.count == 0)) {
         fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
                         "lists the models.\n");
+        line.exit = EXIT_USAGE;
+    } else if (*options.draw && line.count != 1) {
+        fprintf(stderr, "penstock submit: --draw is for one picture at a time.\n");
         line.exit = EXIT_USAGE;
     } else {
         line.exit = submit(&options, files, line.count);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "answer_draw.h"
 #include "command.h"
 #include "npy.h"
 
@@ -74,7 +75,7 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
     if (pen_result_status(result) != PEN_OK) {
         printf("  %s: %s\n", pen_status_name(pen_result_status(result)), pen_result_error(result));
     }
-    size_t count = show_labels(show, result);
+    size_t count = answer_show(result) ? 1 : show_labels(show, result);
     for (size_t k = 0; count == 0 && k < pen_result_outputs(result); k++) {
         output_text(pen_result_output(result, k));
     }
@@ -156,6 +157,10 @@ cJSON *show_json(const struct show *show, const char *what, const char *job_id, 
         cJSON_AddStringToObject(json, "debug_log", pen_result_debug_log(result));
     }
     cJSON_AddItemToObject(json, "labels", show_labels_json(show, result));
+    cJSON *answer = answer_read(result);
+    if (answer) {
+        cJSON_AddItemToObject(json, "answer", answer);
+    }
     cJSON *outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t k = 0; k < pen_result_outputs(result); k++) {
         cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, k)));

@@ -37,11 +37,6 @@ static const struct pen_signature *input_of(const struct pool *pool, const char 
     return NULL;
 }
 
-bool pool_has(const struct pool *pool, const char *model)
-{
-    return input_of(pool, model) != NULL;
-}
-
 bool pool_size(const struct pool *pool, const char *model, unsigned *ret_height, unsigned *ret_width)
 {
     const struct pen_signature *in = input_of(pool, model);

@@ -19,7 +19,6 @@ struct pool {
 /* Failures are told on stderr. */
 bool pool_open(const char *endpoint, struct pool *ret_pool);
 void pool_close(struct pool *pool);
-bool pool_has(const struct pool *pool, const char *model);
 /* Height and width of the model's picture; false where they are open: it takes any. */
 bool pool_size(const struct pool *pool, const char *model, unsigned *ret_height, unsigned *ret_width);
 

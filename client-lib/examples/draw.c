@@ -35,12 +35,6 @@ struct view view_of_box(double left, double top, double width, double height, un
     return (struct view){{width / to_width, 0, left, 0, height / to_height, top}};
 }
 
-struct view view_of_square(double centre_x, double centre_y, double side, double angle, unsigned to_side)
-{
-    double c = cos(angle) * side / to_side, s = sin(angle) * side / to_side, half = to_side / 2.0;
-    return (struct view){{c, -s, centre_x - c * half + s * half, s, c, centre_y - s * half - c * half}};
-}
-
 void view_point(const struct view *v, double x, double y, double *ret_x, double *ret_y)
 {
     *ret_x = v->m[0] * x + v->m[1] * y + v->m[2];

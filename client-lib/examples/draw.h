@@ -22,8 +22,6 @@ struct view {
     double m[6];
 };
 struct view view_of_box(double left, double top, double width, double height, unsigned to_width, unsigned to_height);
-/* A square of side `side` around a centre, turned by `angle` (radians, clockwise as y goes down). */
-struct view view_of_square(double centre_x, double centre_y, double side, double angle, unsigned to_side);
 void view_point(const struct view *v, double x, double y, double *ret_x, double *ret_y);
 
 /* Samples `from` into to[height, width, 3]: the mean of bilinear samples, as many as pixels fall together. Outside of the picture it is black. */

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", "output")
+KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", "answers", "output")
 LOCK_KEYS = ("version", "sizes")  # what a lock file says beside them; a build from it makes them anew
 BACKENDS, IMPORTERS = ("reference", "xnnpack", "vulkan"), ("onnx", "tfjs", "tflite")
 PRECISIONS = ("f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8")
@@ -53,6 +53,8 @@ def read(path):
         refuse("kernels and models are lists of texts: [\"Conv f32 xnnpack\"], [\"model.onnx\"]")
     if not isinstance(config.get("pictures", False), bool):
         refuse(f"{path}: pictures is true or false: whether the worker decodes JPEG, PNG and WebP")
+    if not isinstance(config.get("answers", False), bool) or (config.get("answers") and not config.get("pictures")):
+        refuse(f"{path}: answers is true or false, and needs pictures: whether the worker runs the steps behind a model")
     if not isinstance(config.get("output"), str):
         refuse("output is missing: the folder for what is built")
     return config
@@ -120,10 +122,11 @@ def settled(config, lines):
     return kept + [f"precision {p}" for p in precisions], backends, importers, precisions
 
 
-def cut(output, listed, backends, importers, pictures):
+def cut(output, listed, backends, importers, pictures, answers):
     folder = output / "build"
     built(folder, f"-DPENSTOCK_KERNELS={listed}", f"-DPENSTOCK_BACKENDS={';'.join(backends)}", f"-DPENSTOCK_IMPORTERS={';'.join(importers)}",
-          "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib", f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker",
+          f"-DPENSTOCK_ANSWERS={'ON' if answers else 'OFF'}", "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib",
+          f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker",
           targets=[*PROGRAMS, "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"])
     (output / "bin").mkdir(exist_ok=True)
     for program in PROGRAMS:
@@ -228,10 +231,10 @@ def main():
     print(f"{len(lines)} lines: {listed}", flush=True)
     if options.plan:
         return
-    cut(output, listed, backends, importers, config.get("pictures", False))
+    cut(output, listed, backends, importers, config.get("pictures", False), config.get("answers", False))
     sizes = weighed(output, engine)
     lock = {"version": run([output / "bin/penstock-engine", "--version"]).split()[1], "kernels": lines, "backends": backends, "importers": importers, "precisions": precisions,
-            "pictures": config.get("pictures", False), "output": str(output), "sizes": sizes}
+            "pictures": config.get("pictures", False), "answers": config.get("answers", False), "output": str(output), "sizes": sizes}
     (output / "custom.lock.json").write_text(json.dumps(lock, indent=1) + "\n")
     if engine:
         proved(output, engine, models, backends)

@@ -51,6 +51,7 @@ const char *const settings_names[] = {
     "DIGEST_FIRST",
     "DRAIN_DELAY",
     "DRAIN_TIMEOUT",
+    "DRAW",
     "DURATION",
     "ENGINE_BACKEND",
     "ENGINE_CONFIG",

@@ -183,3 +183,27 @@ Test(config_ensemble, tensors_have_one_source_and_a_use)
     refuses(WHOLE("", A, Z, STEP(",\"input_map\":{\"x\":\"q\"},\"output_map\":{\"y\":\"z\"}")),
             "step 1 (model 'm') takes 'q', which no step gives");
 }
+
+#define CROPPED(crop)                                                                                                  \
+    WHOLE("\"platform\":\"ensemble\",\"max_batch_size\":0,", TENSOR("a", "TYPE_STRING", "[1]"), Z,                     \
+          "{\"model_name\":\"f\",\"input_map\":{\"x\":\"a\"},\"output_map\":{\"b\":\"b\",\"c\":\"c\",\"p\":\"p\"}}"    \
+          "," STEP(MAPS ",\"crop\":" crop))
+
+/* The tensors that say where to cut are inputs of the step without a port: they come after the model's own. */
+Test(config_ensemble, crop_names_tensors_of_an_earlier_step)
+{
+    cr_assert(parse(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"points\":\"p\",\"level\":[2,3],\"scale\":1.5}")) ==
+                  PEN_OK,
+              "%s", error.text);
+    const struct ensemble_plan_step *step = &config.plan->steps[1];
+    cr_expect(step->crop.present && step->crop.turned && step->crop.first == 1 && step->inputs_count == 4);
+    cr_expect(step->crop.from == 2 && step->crop.to == 3 && step->crop.scale > 1.49 && step->crop.scale < 1.51);
+    cr_expect_str_eq(config.plan->tensors[step->inputs[2].tensor], "c");
+    cr_expect_str_eq(step->inputs[2].port, "");
+    config_fini(&config);
+    refuses(CROPPED("{\"boxes\":\"b\"}"), "crop needs boxes and count");
+    refuses(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"level\":[1]}"), "must be two points");
+    refuses(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"scale\":0}"), "a number above 0");
+    refuses(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"box\":1}"), "did you mean 'boxes'?");
+    refuses(CROPPED("7"), "must be an object");
+}

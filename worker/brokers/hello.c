@@ -272,6 +272,8 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->inputs = signature(hello, tensors, offer->n_inputs, batched);
     for (size_t i = 0; offer->inputs && served->files_input >= 0 && i < offer->n_inputs; i++)
         offer->inputs[i]->pictures = strcmp(tensors[i].name, served->inputs[served->files_input].name) == 0;
+    for (size_t i = 0; offer->inputs && served->config.plan && i < offer->n_inputs; i++)
+        offer->inputs[i]->pictures = ensemble_takes_picture(served, i);
     offer->n_outputs = visible(served->outputs, served->outputs_count, served->hidden_outputs, tensors);
     offer->outputs = signature(hello, tensors, offer->n_outputs, batched);
     sequence_fill(hello, served, offer);
@@ -297,6 +299,17 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     labels(hello, served, offer);
 }
 
+/* An ensemble with crop whose models are not all here: a broker cannot run its steps as jobs, so it is not offered. */
+static bool apart(const struct hello_facts *facts, const struct served *served)
+{
+    struct served *models[ENSEMBLE_PLAN_STEPS_MAX];
+    const struct ensemble_plan *plan = served->config.plan;
+    bool crops = false;
+    for (size_t i = 0; plan && i < plan->steps_count; i++)
+        crops |= plan->steps[i].crop.present;
+    return crops && ensemble_resolve(facts->catalog, served, models, NULL) != PEN_OK;
+}
+
 static void offers_fill(struct hello *hello, const struct hello_facts *facts)
 {
     size_t count = facts->catalog->count;
@@ -306,7 +319,7 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     ensembles_check(facts->catalog);
     for (size_t i = 0; list && offers && i < count; i++) {
         const struct served *served = facts->catalog->models[i];
-        if (served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID))
+        if (served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID) || apart(facts, served))
             continue;
         offer_fill(hello, facts, facts->catalog->models[i], &offers[i]);
         list[offered++] = &offers[i];

@@ -59,6 +59,7 @@ static const struct json_field top_fields[] = {
     {"input", config_read_input},
     {"picture", config_read_picture},
     {"output", config_read_output},
+    {"answer", config_read_answer},
     {NULL, NULL},
 };
 
@@ -73,6 +74,7 @@ void config_fini(struct config *config)
 {
     config_labels_free(config);
     free(config->preprocess.text);
+    free(config->answer);
     free(config->picture.text);
     free(config->picture.steps);
     free(config->level_policies);

@@ -142,6 +142,7 @@ struct config {
     struct config_preprocess preprocess;
     struct config_picture picture;
     struct config_sequence sequence;
+    char *answer; /* the object "answer" as compact JSON; NULL = none. The room answer compiles it. */
     char **labels;
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */

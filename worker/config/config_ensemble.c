@@ -234,10 +234,21 @@ static enum pen_status read_output_map(const cJSON *value, const char *path, voi
     return read_map(value, path, r->plan, &r->step->outputs, &r->step->outputs_count, reterr);
 }
 
+/* Its tensors stand behind those of input_map: it is read when the others are. */
+static enum pen_status read_crop(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    (void)target;
+    return cJSON_IsObject(value)
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_INVALID,
+                               "%s must be an object such as {\"boxes\": \"boxes\", \"count\": \"count\"}", path);
+}
+
 static const struct json_field step_fields[] = {{"model_name", read_step_model},
                                                 {"model_version", read_step_version},
                                                 {"input_map", read_input_map},
                                                 {"output_map", read_output_map},
+                                                {"crop", read_crop},
                                                 {NULL, NULL}};
 
 static enum pen_status read_steps(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
@@ -254,6 +265,9 @@ static enum pen_status read_steps(const cJSON *value, const char *path, void *ta
         status = json_object(item, below, step_fields, &reading, reterr);
         if (status == PEN_OK && (!step->model || !step->inputs || !step->outputs))
             return pen_error_set(reterr, PEN_ERR_INVALID, "%s needs model_name, input_map and output_map", below);
+        const cJSON *crop = cJSON_GetObjectItemCaseSensitive(item, "crop");
+        if (status == PEN_OK && crop)
+            status = config_crop_read(crop, below, plan, step, reterr);
     }
     return status;
 }

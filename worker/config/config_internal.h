@@ -22,6 +22,9 @@ config_reader config_read_picture;
 /* config_ensemble.c */
 config_reader config_read_ensemble, config_read_inputs, config_read_outputs;
 enum pen_status config_check_ensemble(struct config *config, struct pen_error *reterr);
+/* config_crop.c: `crop` of a step; its input_map was read before. */
+enum pen_status config_crop_read(const cJSON *value, const char *path, struct ensemble_plan *plan,
+                                 struct ensemble_plan_step *step, struct pen_error *reterr);
 /* TYPE_FP32 and its like. */
 enum pen_status config_read_dtype(const cJSON *value, const char *path, enum pen_dtype *ret_dtype,
                                   struct pen_error *reterr);
@@ -39,7 +42,7 @@ enum pen_status config_check_sequence(const struct config *config, struct pen_er
 enum pen_status config_file_read(const struct config_place *place, const char *name, size_t limit, char **ret_text,
                                  size_t *ret_bytes, struct pen_error *reterr);
 /* config_output.c */
-config_reader config_read_output;
+config_reader config_read_output, config_read_answer;
 void config_labels_free(struct config *config);
 
 #define CONFIG_HASH_BASIS 0xcbf29ce484222325u

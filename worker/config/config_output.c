@@ -72,6 +72,16 @@ enum pen_status config_read_output(const cJSON *value, const char *path, void *t
     return json_object(value, path, output_fields, target, reterr);
 }
 
+/* Its steps are read when the model's outputs are known. */
+enum pen_status config_read_answer(const cJSON *value, const char *path, void *target, struct pen_error *reterr)
+{
+    struct config *config = target;
+    if (!cJSON_IsObject(value))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "%s must be an object", path);
+    config->answer = cJSON_PrintUnformatted(value);
+    return config->answer ? PEN_OK : config_no_memory(reterr);
+}
+
 enum pen_status config_labels_parse(const char *text, size_t bytes, struct config *config, struct pen_error *reterr)
 {
     size_t lines = 0;

@@ -29,12 +29,24 @@ struct ensemble_plan_link {
     uint32_t tensor; /* index in plan.tensors */
 };
 
+/*
+ * A step that runs once for each object that an earlier step found: its model's picture is a square cut out around the object, turned so that two of the object's
+ * points are level. The tensors that say where (boxes, count, points) are the last of the step's inputs; they have no port.
+ */
+struct ensemble_plan_crop {
+    bool present, turned; /* turned: there are points */
+    size_t first;         /* index in inputs of boxes; count and points follow */
+    uint32_t from, to;    /* of the points: the line between them becomes level */
+    double scale;         /* the square's side in longer sides of the box */
+};
+
 struct ensemble_plan_step {
     uint32_t number;
     char *model;
     uint64_t version; /* 0 = the version that a job without a version gets */
     struct ensemble_plan_link *inputs, *outputs;
     size_t inputs_count, outputs_count;
+    struct ensemble_plan_crop crop;
 };
 
 struct ensemble_plan {

@@ -48,7 +48,8 @@ static enum pen_status tensor_check(const struct served *served, const char *wha
     if (tensor->dtype != PEN_DTYPE_NONE && tensor->dtype != declared->dtype)
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s says that '%.64s' is %s, the model's is %s", what,
                              declared->name, pen_dtype_name(declared->dtype), pen_dtype_name(tensor->dtype));
-    bool unknown = tensor->rank == 0 && tensors == served->outputs; /* the shape may be known only after a run */
+    bool unknown =
+        tensor->rank == 0 && tensors == served->network_outputs; /* the shape may be known only after a run */
     if (unknown || dims_fit(declared, tensor, served->max_batch_size > 0 ? 1 : 0))
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_INVALID, "%s says that '%.64s' has dims %s, the model's are %s%s", what,
@@ -64,6 +65,7 @@ enum pen_status declared_check(const struct served *served, struct pen_error *re
         status =
             tensor_check(served, "input", &declared->inputs[i], served->network_inputs, served->inputs_count, reterr);
     for (size_t i = 0; declared && i < declared->outputs_count && status == PEN_OK; i++)
-        status = tensor_check(served, "output", &declared->outputs[i], served->outputs, served->outputs_count, reterr);
+        status = tensor_check(served, "output", &declared->outputs[i], served->network_outputs,
+                              served->network_outputs_count, reterr);
     return status;
 }

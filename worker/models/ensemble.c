@@ -49,8 +49,8 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
     memcpy(served->inputs, plan->inputs, plan->inputs_count * sizeof *served->inputs);
     served->network_inputs = plan->inputs;
     served->inputs_count = plan->inputs_count;
-    served->outputs = plan->outputs;
-    served->outputs_count = plan->outputs_count;
+    served->outputs = served->network_outputs = plan->outputs;
+    served->outputs_count = served->network_outputs_count = plan->outputs_count;
     for (size_t i = 0; i < served->inputs_count; i++)
         served->strings |= served->inputs[i].dtype == PEN_DTYPE_STRING;
     served->cacheable = served->config.cache_enable;
@@ -89,6 +89,27 @@ static enum pen_status flow_check(const struct ensemble_plan_step *step, const c
     return PEN_OK;
 }
 
+/* A step with crop: its model takes pictures and nothing else, and they are files. */
+static enum pen_status crop_check(const struct served *ensemble, const struct ensemble_plan_step *step,
+                                  const struct served *model, const struct pen_tensor **flows, struct pen_error *reterr)
+{
+    if (!step->crop.present)
+        return PEN_OK;
+    if (ensemble->max_batch_size > 0)
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "step %u (model '%.64s') has crop: an ensemble with crop takes one picture a job, so say "
+                             "max_batch_size 0",
+                             step->number, step->model);
+    if (model->files_input < 0 || model->inputs_count != 1 || step->crop.first != 1 ||
+        !pictures_carried(model, model->files_input, flows[step->inputs[0].tensor]))
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "step %u (model '%.64s') has crop: its model must take pictures (picture in its "
+            "config.json) as its only input, and input_map must give it a picture's file (TYPE_STRING)",
+            step->number, step->model);
+    return PEN_OK;
+}
+
 static enum pen_status all_mapped(const struct ensemble_plan_step *step, const struct served *model,
                                   struct pen_error *reterr)
 {
@@ -118,7 +139,11 @@ static enum pen_status step_check(const struct served *ensemble, const struct en
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "step %u (model '%.64s') takes batches of at most %u, the ensemble says max_batch_size %u",
                              step->number, step->model, model->max_batch_size, ensemble->max_batch_size);
-    for (size_t i = 0; i < step->inputs_count; i++) {
+    enum pen_status cropped = crop_check(ensemble, step, model, flows, reterr);
+    if (cropped != PEN_OK)
+        return cropped;
+    size_t mapped = step->crop.present ? step->crop.first : step->inputs_count;
+    for (size_t i = 0; i < mapped; i++) {
         const struct ensemble_plan_link *link = &step->inputs[i];
         int index = served_input(model, link->port);
         if (index < 0)
@@ -138,9 +163,12 @@ static enum pen_status step_check(const struct served *ensemble, const struct en
             return pen_error_set(reterr, PEN_ERR_INVALID, "step %u (model '%.64s') has no output '%.64s'", step->number,
                                  step->model, link->port);
         flows[link->tensor] = &model->outputs[index];
+        struct pen_tensor output = model->outputs[index];
+        if (step->crop.present && output.rank > 0)
+            output.dims[0] = -1; /* as many rows as objects */
         enum pen_status status = declared < 0 ? PEN_OK
                                               : flow_check(step, link->port, plan->tensors[link->tensor],
-                                                           &plan->outputs[declared], &model->outputs[index], reterr);
+                                                           &plan->outputs[declared], &output, reterr);
         if (status != PEN_OK)
             return status;
     }
@@ -175,6 +203,15 @@ enum pen_status ensemble_resolve(const struct catalog *catalog, const struct ser
     return PEN_OK;
 }
 
+bool ensemble_takes_picture(const struct served *ensemble, size_t index)
+{
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    for (size_t i = 0; plan && i < plan->steps_count; i++)
+        if (plan->steps[i].crop.present && ensemble_plan_input(plan, plan->steps[i].inputs[0].tensor) == (int)index)
+            return true;
+    return false;
+}
+
 static void links_digest(struct digest_stream *stream, const struct ensemble_plan *plan,
                          const struct ensemble_plan_link *links, size_t count)
 {
@@ -183,6 +220,16 @@ static void links_digest(struct digest_stream *stream, const struct ensemble_pla
         digest_update_text(stream, links[i].port);
         digest_update_text(stream, plan->tensors[links[i].tensor]);
     }
+}
+
+/* Nothing for a step without one: digests of other ensembles stay what they are. */
+static void crop_digest(struct digest_stream *stream, const struct ensemble_plan_crop *crop)
+{
+    if (!crop->present)
+        return;
+    digest_update_text(stream, "crop");
+    digest_update_u64(stream, (uint64_t)crop->from << 32 | crop->to);
+    digest_update(stream, &crop->scale, sizeof crop->scale);
 }
 
 struct digest ensemble_digest(const struct served *ensemble, struct served *const *steps)
@@ -196,6 +243,7 @@ struct digest ensemble_digest(const struct served *ensemble, struct served *cons
         digest_update(stream, steps[i]->digest.bytes, sizeof steps[i]->digest.bytes);
         links_digest(stream, plan, plan->steps[i].inputs, plan->steps[i].inputs_count);
         links_digest(stream, plan, plan->steps[i].outputs, plan->steps[i].outputs_count);
+        crop_digest(stream, &plan->steps[i].crop);
     }
     digest_update_u64(stream, plan->outputs_count);
     for (size_t i = 0; i < plan->outputs_count; i++)

@@ -23,6 +23,9 @@ enum pen_status ensemble_new(const char *name, uint64_t version, const char *pat
 enum pen_status ensemble_resolve(const struct catalog *catalog, const struct served *ensemble,
                                  struct served *ret_steps[ENSEMBLE_PLAN_STEPS_MAX], struct pen_error *reterr);
 
+/* True when input `index` of the ensemble is the file of a picture: a step with crop cuts it. */
+bool ensemble_takes_picture(const struct served *ensemble, size_t index);
+
 /* Digest of the steps' models and of the links between them. Threads: any. */
 struct digest ensemble_digest(const struct served *ensemble, struct served *const *steps);
 

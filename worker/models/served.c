@@ -5,6 +5,7 @@
 #include "logline.h"
 #include "model_file.h"
 #include "pictures.h"
+#include "steps.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,9 +44,9 @@ static const char *batch_obstacle(const struct pen_tensor *t)
 
 static bool batch_possible(const struct served *served, const char **ret_name, const char **ret_why)
 {
-    for (size_t i = 0; i < served->inputs_count + served->outputs_count; i++) {
+    for (size_t i = 0; i < served->inputs_count + served->network_outputs_count; i++) {
         const struct pen_tensor *t =
-            i < served->inputs_count ? &served->network_inputs[i] : &served->outputs[i - served->inputs_count];
+            i < served->inputs_count ? &served->network_inputs[i] : &served->network_outputs[i - served->inputs_count];
         *ret_name = t->name;
         *ret_why = batch_obstacle(t);
         if (*ret_why)
@@ -154,7 +155,7 @@ static bool is_float(enum pen_dtype dtype)
 
 static bool has_scores(struct served *served, size_t i, struct classes_quant *ret_quant)
 {
-    enum pen_dtype dtype = served->outputs[i].dtype;
+    enum pen_dtype dtype = served->network_outputs[i].dtype;
     *ret_quant = (struct classes_quant){.known = false};
     if (dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8)
         ret_quant->known = pen_model_output_quant(served->model, i, &ret_quant->scale, &ret_quant->zero_point);
@@ -164,7 +165,7 @@ static bool has_scores(struct served *served, size_t i, struct classes_quant *re
 /* How well output `i` fits as the classes' scores; 0 = not at all. */
 static int labels_rank(struct served *served, size_t i, struct classes_quant *ret_quant)
 {
-    const struct pen_tensor *output = &served->outputs[i];
+    const struct pen_tensor *output = &served->network_outputs[i];
     int64_t numbers = 1;
     if (!has_scores(served, i, ret_quant))
         return 0;
@@ -181,7 +182,7 @@ static int labels_rank(struct served *served, size_t i, struct classes_quant *re
 static void labels_join(struct served *served)
 {
     int best = 0;
-    for (size_t i = 0; i < served->outputs_count; i++) {
+    for (size_t i = 0; i < served->network_outputs_count; i++) {
         struct classes_quant quant;
         int rank = labels_rank(served, i, &quant);
         if (rank > best) {
@@ -211,13 +212,15 @@ static struct pen_tensor *tensors_copy(const struct pen_tensor *from, size_t cou
 static enum pen_status description_build(struct served *served, struct pen_error *reterr)
 {
     const struct pen_tensor *inputs = pen_model_inputs(served->model, &served->inputs_count);
-    const struct pen_tensor *outputs = pen_model_outputs(served->model, &served->outputs_count);
+    const struct pen_tensor *outputs = pen_model_outputs(served->model, &served->network_outputs_count);
     served->network_inputs = tensors_copy(inputs, served->inputs_count);
-    served->outputs = tensors_copy(outputs, served->outputs_count);
+    served->network_outputs = tensors_copy(outputs, served->network_outputs_count);
+    served->outputs = served->network_outputs;
+    served->outputs_count = served->network_outputs_count;
     served->placement = strdup(pen_model_placement(served->model));
     served->format = pen_model_format(served->model);
     served->precision = pen_model_precision(served->model);
-    return served->network_inputs && served->outputs && served->placement
+    return served->network_inputs && served->network_outputs && served->placement
                ? PEN_OK
                : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's signature");
 }
@@ -239,7 +242,7 @@ static enum pen_status signature_build(struct served *served, struct pen_error *
         return status;
     status = names_check(served->network_inputs, served->inputs_count, "input", reterr);
     if (status == PEN_OK)
-        status = names_check(served->outputs, served->outputs_count, "output", reterr);
+        status = names_check(served->network_outputs, served->network_outputs_count, "output", reterr);
     if (status != PEN_OK)
         return status;
     served->inputs = calloc(served->inputs_count ? served->inputs_count : 1, sizeof *served->inputs);
@@ -298,7 +301,7 @@ static enum pen_status state_join(struct served *served, const struct config_sta
                              "sequence_batching.state names '%s' and '%s': the model needs an input and an output of "
                              "those names, and the input takes no pictures",
                              config->input, config->output);
-    const struct pen_tensor *in = &served->network_inputs[input], *out = &served->outputs[output];
+    const struct pen_tensor *in = &served->network_inputs[input], *out = &served->network_outputs[output];
     if (in->dtype != out->dtype) /* the shape of a branch is known only after it has run (slot_answer.c) */
         return pen_error_set(reterr, PEN_ERR_INVALID, "state '%s' and '%s' differ in type", config->input,
                              config->output);
@@ -327,6 +330,58 @@ static enum pen_status states_join(struct served *served, struct pen_error *rete
     return PEN_OK;
 }
 
+/* The quantisation of 8-bit outputs; others are numbers as they are. */
+static void outputs_quant(const struct served *served, struct classes_quant quants[SERVED_TENSORS_MAX])
+{
+    for (size_t i = 0; i < served->network_outputs_count; i++) {
+        enum pen_dtype dtype = served->network_outputs[i].dtype;
+        quants[i] = (struct classes_quant){.known = false};
+        if (dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8)
+            quants[i].known = pen_model_output_quant(served->model, i, &quants[i].scale, &quants[i].zero_point);
+    }
+}
+
+/* Height and width of the input: of the pixels, or of its only tensor of rank 4, whose smaller outer dimension has the channels. 0 = not known. */
+static void input_size(const struct served *served, uint32_t *ret_height, uint32_t *ret_width)
+{
+    const struct pen_tensor *input = &served->network_inputs[0];
+    *ret_height = *ret_width = 0;
+    if (served->files_input >= 0) {
+        *ret_height = served->config.picture.steps->height;
+        *ret_width = served->config.picture.steps->width;
+    } else if (served->pixels_input >= 0) {
+        *ret_height = served->preprocess.height;
+        *ret_width = served->preprocess.width;
+    } else if (served->inputs_count == 1 && input->rank == 4) {
+        bool last = input->dims[3] > 0 && input->dims[3] <= (int64_t)CONFIG_CHANNELS_MAX;
+        int64_t height = input->dims[last ? 1 : 2], width = input->dims[last ? 2 : 3];
+        *ret_height = height > 0 && height < 65536 ? (uint32_t)height : 0;
+        *ret_width = width > 0 && width < 65536 ? (uint32_t)width : 0;
+    }
+}
+
+/* What comes after the model takes the place of its outputs. */
+static enum pen_status answer_join(struct served *served, struct pen_error *reterr)
+{
+    struct classes_quant quants[SERVED_TENSORS_MAX];
+    if (!served->config.answer)
+        return PEN_OK;
+    if (served->states_count > 0)
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "config.json has answer and sequence_batching: keep one");
+    outputs_quant(served, quants);
+    struct answer_model model = {.outputs = served->network_outputs,
+                                 .outputs_count = served->network_outputs_count,
+                                 .quants = quants,
+                                 .batched = served->max_batch_size > 0,
+                                 .labels = served->config.labels,
+                                 .labels_count = served->config.labels_count};
+    input_size(served, &model.height, &model.width);
+    enum pen_status status = answer_new(served->config.answer, &model, &served->answer, reterr);
+    if (status == PEN_OK)
+        served->outputs = answer_outputs(served->answer, &served->outputs_count);
+    return status;
+}
+
 /* The model's content and every setting that changes what a caller gets for the same request. */
 static enum pen_status digest_build(const struct served *served, struct digest *ret_digest, struct pen_error *reterr)
 {
@@ -337,6 +392,8 @@ static enum pen_status digest_build(const struct served *served, struct digest *
     pen_model_digest(served->model, content);
     digest_update(stream, content, sizeof content);
     digest_update_text(stream, served->config.preprocess.text ? served->config.preprocess.text : "");
+    if (served->config.answer)
+        digest_update_text(stream, served->config.answer);
     digest_update_text(stream, served->config.picture.text ? served->config.picture.text : "");
     digest_update_u64(stream, served->config.softmax);
     digest_update_u64(stream, served->config.labels_count);
@@ -387,6 +444,8 @@ enum pen_status served_new(struct pen_engine *engine, const char *name, uint64_t
     if (status == PEN_OK)
         status = states_join(served, reterr);
     if (status == PEN_OK)
+        status = answer_join(served, reterr);
+    if (status == PEN_OK)
         status = digest_build(served, &served->digest, reterr);
     if (status != PEN_OK) {
         served_free(served);
@@ -433,8 +492,9 @@ void served_free(struct served *served)
     served_cool(served);
     if (!served->config.plan) { /* the plan owns those of an ensemble */
         free((void *)(uintptr_t)served->network_inputs);
-        free((void *)(uintptr_t)served->outputs);
+        free((void *)(uintptr_t)served->network_outputs);
     }
+    answer_free(served->answer);
     free(served->placement);
     free(served->inputs);
     free(served->states);

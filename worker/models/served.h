@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "answer.h"
 #include "config.h"
 #include "digest.h"
 #include "penstock/engine.h"
@@ -52,8 +53,11 @@ struct served {
     const struct pen_tensor *network_inputs; /* the engine's inputs */
     struct pen_tensor *inputs; /* on the wire: [inputs_count], the same order; uint8 where pixels are preprocessed */
     size_t inputs_count;
-    const struct pen_tensor *outputs; /* [outputs_count] */
+    const struct pen_tensor *network_outputs; /* the engine's outputs: [network_outputs_count] */
+    size_t network_outputs_count;
+    const struct pen_tensor *outputs; /* on the wire: [outputs_count]; the engine's, or those of the answer */
     size_t outputs_count;
+    struct answer *answer;       /* what comes after the model; NULL = nothing */
     uint32_t max_batch_size;     /* 0 = dims[0] is no batch dimension: jobs run one by one */
     bool strings;                /* an input is of type STRING: its size is known only when a job has come */
     struct served_state *states; /* [states_count]; none: its jobs are independent */
@@ -62,7 +66,7 @@ struct served {
     int pixels_input;                       /* index of the input that is preprocessed, -1 = none */
     struct preprocess preprocess;
     int files_input; /* index of the input that takes the files of pictures, too (pictures.h); -1 = none */
-    int labels_output; /* one with a number per label and row, else the first f32, other float, quantised one; -1 = none */
+    int labels_output; /* of the network: one with a number per label and row, else the first f32, other float, quantised one; -1 = none */
     struct classes_quant labels_quant;
     struct digest digest;
     bool cacheable;

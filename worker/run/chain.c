@@ -109,6 +109,13 @@ static bool taken_after(const struct ensemble_plan *plan, uint32_t tensor, size_
     return ensemble_plan_output(plan, tensor) >= 0;
 }
 
+static void flows_drop(const struct ensemble_plan *plan, struct chain *chain, size_t index)
+{
+    for (uint32_t i = 0; i < plan->tensors_count; i++)
+        if (chain->own[i] && !taken_after(plan, i, index))
+            flow_drop(chain, i);
+}
+
 enum pen_status chain_keep(const struct served *ensemble, struct chain *chain, size_t index,
                            const struct pen_tensor *outputs, size_t count, struct pen_error *reterr)
 {
@@ -126,8 +133,81 @@ enum pen_status chain_keep(const struct served *ensemble, struct chain *chain, s
         if (status != PEN_OK)
             return status;
     }
-    for (uint32_t i = 0; i < plan->tensors_count; i++)
-        if (chain->own[i] && !taken_after(plan, i, index))
-            flow_drop(chain, i);
+    flows_drop(plan, chain, index);
     return PEN_OK;
+}
+
+/* ---- steps that run once for each cut-out ---- */
+
+/* Room for all parts of an output. like: an output of one part; its dims count. */
+static enum pen_status flow_open(struct chain *chain, uint32_t tensor, const char *name, uint32_t parts,
+                                 const struct pen_tensor *like, struct pen_error *reterr)
+{
+    struct pen_tensor *flow = &chain->flows[tensor];
+    size_t bytes = like->bytes * parts;
+    if (like->rank == 0 || like->dtype == PEN_DTYPE_STRING || (parts && like->dims[0] != 1))
+        return pen_error_set(
+            reterr, PEN_ERR_SHAPE,
+            "output '%.255s' of a step with crop must have numbers, and one row for each picture: give "
+            "its model an answer of format tensors",
+            like->name);
+    if (bytes > CHAIN_BYTES_MAX - chain->bytes)
+        return pen_error_set(
+            reterr, PEN_ERR_TOO_LARGE,
+            "'%.255s' of %u cut-outs has %zu bytes; more than %u would flow between the steps of one job", name, parts,
+            bytes, CHAIN_BYTES_MAX);
+    *flow = *like;
+    flow->name = name;
+    flow->dims[0] = parts;
+    flow->bytes = bytes;
+    flow->data = chain->own[tensor] = malloc(bytes ? bytes : 1);
+    chain->bytes += flow->data ? bytes : 0;
+    return flow->data
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the %zu bytes of '%.255s'", bytes, name);
+}
+
+/* Without parts nobody ran: the dims are the model's own, open ones are none. */
+static struct pen_tensor nothing_of(const struct served *model, size_t place)
+{
+    struct pen_tensor none = model->outputs[place];
+    for (uint32_t d = 0; d < none.rank; d++)
+        none.dims[d] = none.dims[d] < 0 ? 0 : none.dims[d];
+    return none;
+}
+
+static enum pen_status part_copy(struct chain *chain, uint32_t tensor, uint32_t part, const struct pen_tensor *output,
+                                 struct pen_error *reterr)
+{
+    const struct pen_tensor *flow = &chain->flows[tensor];
+    if (output->bytes * (size_t)flow->dims[0] != flow->bytes)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "output '%.255s' differs in size between cut-outs", output->name);
+    if (output->bytes)
+        memcpy((char *)chain->own[tensor] + output->bytes * part, output->data, output->bytes);
+    return PEN_OK;
+}
+
+enum pen_status chain_keep_part(const struct served *ensemble, struct chain *chain, size_t index, uint32_t part,
+                                uint32_t parts, const struct pen_tensor *outputs, size_t count,
+                                struct pen_error *reterr)
+{
+    const struct ensemble_plan *plan = ensemble->config.plan;
+    const struct ensemble_plan_step *step = &plan->steps[index];
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; i < step->outputs_count && status == PEN_OK; i++) {
+        uint32_t tensor = step->outputs[i].tensor;
+        int place = served_output(chain->steps[index], step->outputs[i].port);
+        if (place < 0 || (parts && (size_t)place >= count))
+            return pen_error_set(reterr, PEN_ERR_NOT_FOUND, "it has no output '%.255s' any more",
+                                 step->outputs[i].port);
+        struct pen_tensor output = parts ? outputs[place] : nothing_of(chain->steps[index], (size_t)place);
+        output.name = step->outputs[i].port;
+        if (!chain->own[tensor])
+            status = flow_open(chain, tensor, plan->tensors[tensor], parts, &output, reterr);
+        if (status == PEN_OK && parts)
+            status = part_copy(chain, tensor, part, &output, reterr);
+    }
+    if (status == PEN_OK && part + 1 >= parts)
+        flows_drop(plan, chain, index);
+    return status;
 }

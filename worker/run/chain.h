@@ -10,6 +10,7 @@
 #define CHAIN_H
 
 #include "catalog.h"
+#include "pictures.h"
 #include "tensor_codec.h"
 
 #define CHAIN_BYTES_MAX (512u * 1024u * 1024u) /* limit for the tensors between the steps of one job at a time */
@@ -42,5 +43,11 @@ size_t chain_take(const struct served *ensemble, const struct chain *chain, size
    step needs. */
 enum pen_status chain_keep(const struct served *ensemble, struct chain *chain, size_t index,
                            const struct pen_tensor *outputs, size_t count, struct pen_error *reterr);
+
+/* As chain_keep, for part `part` of `parts`: a step that ran once for each of its cut-outs. An output of [1, ...] becomes one of [parts, ...]. parts 0: there was
+   nothing to cut out; outputs may be NULL then. */
+enum pen_status chain_keep_part(const struct served *ensemble, struct chain *chain, size_t index, uint32_t part,
+                                uint32_t parts, const struct pen_tensor *outputs, size_t count,
+                                struct pen_error *reterr);
 
 #endif

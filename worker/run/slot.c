@@ -462,6 +462,7 @@ void slot_free(struct slot *slot)
     }
     pthread_mutex_destroy(&slot->lock);
     free(slot->annotations);
+    answer_work_free(slot->answers);
     free(slot);
 }
 

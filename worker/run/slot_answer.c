@@ -59,6 +59,8 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
 void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text)
 {
     char named[PEN_ERROR_TEXT_BYTES];
+    if (task->parts && atomic_load(&task->job->state) == JOB_ANSWERED)
+        return; /* another cut-out of the same job failed before */
     if (!task->whole) {
         slot_answer_error(slot, task->job, status, text);
         return;
@@ -123,7 +125,7 @@ static void annotate_chain(struct annotations *a, const struct task *task, const
     const struct ensemble_plan *plan = task->served->config.plan;
     for (size_t i = 0; i < plan->steps_count; i++) {
         const struct served *model = task->chain->steps[i];
-        for (size_t j = 0; model->labels_output >= 0 && j < plan->steps[i].outputs_count; j++) {
+        for (size_t j = 0; !model->answer && model->labels_output >= 0 && j < plan->steps[i].outputs_count; j++) {
             const struct ensemble_plan_link *link = &plan->steps[i].outputs[j];
             int whole = ensemble_plan_output(plan, link->tensor);
             if (whole >= 0 && served_output(model, link->port) == model->labels_output)
@@ -147,7 +149,8 @@ static void annotate(struct slot *slot, const struct batch *batch, size_t index,
         annotate_chain(slot->annotations, task, outputs);
     } else if (output >= 0 && (size_t)output < count && !(served->hidden_outputs & UINT64_C(1) << output)) {
         struct pen_tensor scores = gather_cut(batch, index, first_row, &outputs[output]);
-        annotations_add(slot->annotations, served, served->outputs[output].name, &scores, task->rows, task->top_k);
+        annotations_add(slot->annotations, served, served->network_outputs[output].name, &scores, task->rows,
+                        task->top_k);
     }
     annotations_put(slot->annotations, meta);
 }
@@ -182,7 +185,7 @@ static bool state_keep(struct slot *slot, const struct batch *batch, size_t inde
             given = gather_cut(batch, index, first_row, &outputs[state->output]);
         if (given.bytes != state->tensor.bytes) {
             snprintf(text, sizeof text, "output '%.64s' is not as large as the state '%.64s' that it becomes",
-                     served->outputs[state->output].name, served->inputs[state->input].name);
+                     served->network_outputs[state->output].name, served->inputs[state->input].name);
             slot_answer_error(slot, task->job, PEN_ERR_SHAPE, text);
             return false;
         }
@@ -194,6 +197,16 @@ static bool state_keep(struct slot *slot, const struct batch *batch, size_t inde
         state_close(task->states, task->state, clock_now_us());
     task->state = NULL;
     return true;
+}
+
+/* Leaves out those that the job does not want. */
+static size_t outputs_wanted(const struct task *task, struct pen_tensor *views, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (task->outputs & UINT64_C(1) << i)
+            views[kept++] = views[i];
+    return kept;
 }
 
 void slot_answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
@@ -221,7 +234,18 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
         annotate(slot, batch, index, first_row, outputs, count, &meta);
     if (task->state && !state_keep(slot, batch, index, first_row, outputs, count))
         return;
-    size_t taken = gather_split(batch, index, first_row, outputs, count, views);
+    size_t taken = 0;
+    if (batch->served->answer) {
+        const struct run_outputs run = {outputs, count, first_row};
+        enum pen_status answered = slot_answer_steps(slot, batch, index, &run, views, &taken, &error);
+        if (answered != PEN_OK) {
+            slot_answer_error(slot, task->job, answered, error.text);
+            return;
+        }
+        taken = outputs_wanted(task, views, taken);
+    } else {
+        taken = gather_split(batch, index, first_row, outputs, count, views);
+    }
     const struct reply_group group = {.status = PEN_OK,
                                       .precision = (enum precision)meta.precision,
                                       .digest = task->digested ? &task->digest : NULL,

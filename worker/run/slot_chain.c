@@ -52,9 +52,18 @@ void slot_chain_keep(struct slot *slot, const struct batch *batch, size_t index,
     struct pen_error error = {0};
     struct task *task = batch->tasks[index], *whole = task->whole;
     struct chain *chain = whole->chain;
-    for (size_t i = 0; i < count && i < SERVED_TENSORS_MAX; i++)
+    const struct run_outputs run = {outputs, count, first_row};
+    enum pen_status status = PEN_OK;
+    if (task->parts && answered(task))
+        return;
+    for (size_t i = 0; !batch->served->answer && i < count && i < SERVED_TENSORS_MAX; i++)
         cut[i] = gather_cut(batch, index, first_row, &outputs[i]);
-    enum pen_status status = chain_keep(whole->served, chain, task->step, cut, count, &error);
+    if (batch->served->answer)
+        status = slot_answer_steps(slot, batch, index, &run, cut, &count, &error);
+    if (status == PEN_OK && task->parts)
+        status = chain_keep_part(whole->served, chain, task->step, task->part, task->parts, cut, count, &error);
+    else if (status == PEN_OK)
+        status = chain_keep(whole->served, chain, task->step, cut, count, &error);
     if (status != PEN_OK) {
         slot_task_error(slot, task, status, error.text);
         return;
@@ -108,6 +117,12 @@ void slot_chain_run(struct slot *slot, struct batch *batch)
         chain_begin(batch->served, batch->tasks[i]->chain, batch->tasks[i]->inputs);
     for (size_t index = 0; index < plan->steps_count; index++) {
         struct batch step;
+        if (plan->steps[index].crop.present) {
+            for (size_t i = 0; i < batch->count; i++)
+                if (!answered(batch->tasks[i]))
+                    slot_crop_run(slot, batch->tasks[i], index);
+            continue;
+        }
         size_t count = step_tasks(slot, batch, index);
         while (gather_compose(slot->steps, count, &step))
             slot_batch_run(slot, &step);

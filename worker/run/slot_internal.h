@@ -54,6 +54,7 @@ struct slot {
     struct task steps[GATHER_TASKS_MAX]; /* the same jobs, as tasks of an ensemble's present step */
     struct label_text labels[TASK_LABELS_MAX];
     struct annotations *annotations; /* NULL: no job has asked yet */
+    struct answer_work *answers;     /* memory for what comes after models; NULL: no such model has run yet */
     uint64_t slice_us;               /* asked of the kernel */
 };
 
@@ -68,6 +69,20 @@ uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us); /* since the 
 void slot_answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text);
 /* The same for a task; when it is a step, the error names the step. */
 void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text);
+/* slot_crop.c: a step that runs once for each object of an earlier step (crop). The task is the whole; it may be answered afterwards. */
+void slot_crop_run(struct slot *slot, struct task *whole, size_t index);
+/* What a run of the engine gave. */
+struct run_outputs {
+    const struct pen_tensor *list;
+    size_t count;
+    uint32_t first_row; /* of the job that is looked at */
+};
+
+/* slot_steps.c: what comes after the model (served.answer), for one job of the batch: the tensors that take the place of the model's outputs. They live until the
+   slot's next call. Room for SERVED_TENSORS_MAX. */
+enum pen_status slot_answer_steps(struct slot *slot, const struct batch *batch, size_t index,
+                                  const struct run_outputs *run, struct pen_tensor *ret_tensors, size_t *ret_count,
+                                  struct pen_error *reterr);
 void slot_answer_result(struct slot *slot, const struct batch *batch, size_t index, uint32_t first_row,
                         const struct pen_tensor *outputs, size_t count, struct timing timing);
 

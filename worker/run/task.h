@@ -34,9 +34,11 @@ struct task {
     bool taken;           /* part of a batch already */
     struct state *state;  /* of the sequence that the job belongs to; opened for this task */
     struct states *states;
-    struct chain *chain; /* of an ensemble's job; owned */
-    struct task *whole;  /* this task is a step of that ensemble's job; NULL = it is a job itself */
-    size_t step;         /* number of the step, in the plan's order */
+    struct chain *chain;             /* of an ensemble's job; owned */
+    struct task *whole;              /* this task is a step of that ensemble's job; NULL = it is a job itself */
+    size_t step;                     /* number of the step, in the plan's order */
+    const struct answer_map *places; /* [rows], of a cut-out (slot_crop.c); NULL: maps says where rows lie */
+    uint32_t part, parts;            /* which of the step's cut-outs it is; parts 0: the step has none */
 };
 
 /*

@@ -85,7 +85,7 @@ Test(simplify, an_identity_between_input_and_output_stays)
     struct graph *g = build_graph();
     uint32_t x = build_input(g, "x", DIMS(2)), y = build_node(g, OP_Identity, IDS(x));
     build_output(g, y);
-    (void)optimise(g, (struct pass_options){true, true, true});
+    (void)optimise(g, (struct pass_options){.fold = true, .fuse = true, .nhwc = true});
     cr_assert_eq(g->node_count, 1);
     cr_assert_eq(g->outputs[0], y);
     graph_free(g);
