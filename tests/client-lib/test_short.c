@@ -34,8 +34,8 @@ Test(brief, an_array_that_cannot_be_a_tensor_is_refused_with_a_sentence)
 
 Test(brief, a_picture_becomes_what_the_model_takes)
 {
-    const struct pen_signature inputs[] = {{"other", PEN_DTYPE_F32, 1, {4}, false, false},
-                                           {"pixels", PEN_DTYPE_U8, 4, {-1, 6, 5, 3}, true, false}};
+    const struct pen_signature inputs[] = {{"other", PEN_DTYPE_F32, 1, {4}, false, false, false},
+                                           {"pixels", PEN_DTYPE_U8, 4, {-1, 6, 5, 3}, true, false, false}};
     struct pen_model model = {
         .name = "m", .inputs = inputs, .inputs_count = 2, .preprocess = "{\"input\": \"pixels\"}"};
     struct pen_tensor t = {0};
@@ -56,8 +56,8 @@ Test(brief, a_picture_becomes_what_the_model_takes)
 
 Test(brief, a_picture_for_a_quantised_input_lies_around_zero)
 {
-    const struct pen_signature inputs[] = {{"q", PEN_DTYPE_I8, 4, {1, 8, 8, 1}, true, false},
-                                           {"u", PEN_DTYPE_U8, 4, {1, 8, 8, 1}, true, false}};
+    const struct pen_signature inputs[] = {{"q", PEN_DTYPE_I8, 4, {1, 8, 8, 1}, true, false, false},
+                                           {"u", PEN_DTYPE_U8, 4, {1, 8, 8, 1}, true, false, false}};
     struct pen_model model = {.name = "m", .inputs = inputs, .inputs_count = 1, .preprocess = ""};
     struct pen_tensor q = {0}, u = {0};
     struct pen_error error = {0};

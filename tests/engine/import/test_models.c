@@ -55,7 +55,7 @@ static void file_close(struct file *f)
 /* Reads and optimises every folder's model.onnx; the number read. */
 static unsigned read_all(const char *parent)
 {
-    static const struct pass_options all = {true, true, true};
+    static const struct pass_options all = {.fold = true, .fuse = true, .nhwc = true};
     DIR *dir = opendir(parent);
     unsigned count = 0;
     if (!dir)
@@ -97,7 +97,7 @@ Test(models, every_conformance_model_reads_or_is_refused_by_name)
 /* A model on patterned inputs, plain and with each set of passes. */
 static void same_numbers(const char *name)
 {
-    static const struct pass_options sets[] = {{.fold = true}, {.fuse = true}, {.nhwc = true}, {true, true, true}};
+    static const struct pass_options sets[] = {{.fold = true}, {.fuse = true}, {.nhwc = true}, {.fold = true, .fuse = true, .nhwc = true}};
     char path[600];
     struct file plain;
     (void)snprintf(path, sizeof path, PENSTOCK_SHARED "/models/onnx/%s/model.onnx", name);
