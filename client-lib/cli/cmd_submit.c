@@ -73,8 +73,11 @@ static const struct settings_program program = {
              "NAME=FILE for each.",
     .after =
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
-        "batch_reason,\n"
-        "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached,\n"
+        "isa, "
+        "build, batch_reason,\n"
+        "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, cached, "
+        "age_us,\n"
+        "measured: {max_relative_error, mean_relative_error, inputs, source, repeatable} or null,\n"
         "labels: [{label, index, score, row}], explanation (with --explain), outputs: [{name, dtype, dims, values (at "
         "most "
         "1024)}]}]}\n\n" EXIT_CODES_TEXT,
