@@ -17,7 +17,7 @@
 #include "signals.h"
 
 #define REQUEST_US 2000000u
-#define PAGE_BYTES (256u * 1024u) /* 256 models with the longest names */
+#define PAGE_BYTES (288u * 1024u) /* 256 models with the longest names, and every flag of the engine */
 #define SEND_BYTES                                                                                                     \
     (2 *                                                                                                               \
      (int)                                                                                                             \

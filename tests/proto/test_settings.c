@@ -104,6 +104,56 @@ Test(settings, a_list_is_replaced_by_the_stronger_source_and_adds_up_within_one)
     cr_assert_str_eq(options.tags.items[1], "two,half");
 }
 
+Test(settings, what_was_given_is_told_with_its_origin)
+{
+    struct setting_given given = {.value = "untouched"};
+    setenv("PENSTOCK_TAG", "c,d", 1);
+    cr_assert_eq(LOAD("--config", (char *)(uintptr_t)file_of("name = x\nspin = no\n"), "--spin"), PEN_OK, "%s",
+                 error.text);
+    cr_assert(settings_given(store, "spin", &given) && given.origin == SETTING_BY_OPTION);
+    cr_expect_str_eq(given.value, "true");
+    cr_expect_str_eq(given.where, "--spin");
+    cr_assert(settings_given(store, "name", &given) && given.origin == SETTING_BY_FILE);
+    cr_expect_not_null(strstr(given.where, ":1: name"));
+    cr_assert(settings_given(store, "tag", &given) && given.origin == SETTING_BY_VARIABLE);
+    cr_expect_str_eq(given.value, "c,d");
+    given.value = "untouched";
+    cr_expect_not(settings_given(store, "share", &given));
+    cr_expect_str_eq(given.value, "untouched");
+    cr_expect_not(settings_given(NULL, "spin", &given));
+    cr_assert_eq(LOAD("--tag", "e", "--tag", "f,g"), PEN_OK);
+    cr_assert(settings_given(store, "tag", &given) && given.origin == SETTING_BY_OPTION);
+    cr_expect_str_eq(given.value, "e,f,g");
+}
+
+static bool first_told(void *context, const struct setting *setting, const struct setting_given *given)
+{
+    cr_expect(setting->name != NULL && given->value != NULL);
+    return --*(int *)context > 0;
+}
+
+Test(settings, a_setting_without_a_field_is_checked_and_kept)
+{
+    static const struct setting rows[] = {
+        {.name = "size", .type = SETTING_INT, .offset = SETTING_KEPT, .def = "4", .min = 1, .max = 9},
+        {.name = "kind", .type = SETTING_LIST, .offset = SETTING_KEPT, .def = "a"},
+        {.name = NULL}};
+    const struct settings_program kept = {"prog", "prog [options]", "About it.", NULL, rows, NULL};
+    char *good[] = {"prog", "--size", "7", "--kind", "b", NULL}, *bad[] = {"prog", "--size", "10", NULL};
+    struct setting_given given;
+    int left = 1;
+    cr_assert_eq(settings_load(&(struct settings_call){&kept, 5, good, NULL, 0}, NULL, NULL, &outcome, &store, &error),
+                 PEN_OK, "%s", error.text);
+    cr_assert(settings_given(store, "size", &given));
+    cr_expect_str_eq(given.value, "7");
+    settings_each(store, first_told, &left);
+    cr_expect_eq(left, 0, "it stops when it is told to");
+    settings_free(store);
+    store = NULL;
+    cr_expect_neq(settings_load(&(struct settings_call){&kept, 3, bad, NULL, 0}, NULL, NULL, &outcome, &store, &error),
+                  PEN_OK);
+}
+
 Test(settings, values_of_each_type)
 {
     cr_assert_eq(LOAD("--no-spin", "--cache-bytes", "10MB", "--timeout", "7ms", "--any-time", "1.5s", "--backend",

@@ -122,6 +122,20 @@ Test(page, names_cannot_break_its_form)
     cr_assert(bytes > 1000);
 }
 
+Test(page, every_flag_of_the_engine_has_a_line)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(one_slot_engine, &count);
+    vitals_text(&vitals, clock_now_us(), page, sizeof page);
+    for (size_t i = 0; i < count; i++) {
+        char line[200];
+        snprintf(line, sizeof line, "\npenstock_worker_flag_info{flag=\"%s\",value=\"", flags[i].name);
+        cr_expect(strstr(page, line), "no %s", line);
+    }
+    cr_expect(strstr(page, "{flag=\"backend\",value=\"reference\",origin=\"flag\"} 1\n"), "%s", page);
+    cr_expect(strstr(page, "{flag=\"vk_layout\",value=\"nhwc\",origin=\"default\"} 1\n"));
+}
+
 Test(page, a_heartbeat_has_the_same_numbers)
 {
     Penstock__Heartbeat beat;

@@ -74,6 +74,24 @@ Test(options, precision_the_backend_lacks_is_refused)
     cr_expect(strstr(play_log(&play), "there is: f32 (") != NULL, "what there is: %s", play_log(&play));
 }
 
+Test(options, flags_of_the_engine_are_told_or_refused)
+{
+    start("--flag", "warmup=compile", "--cpu-isa-max", "plain");
+    Penstock__WorkerHello *hello = play_serve(&play, &message);
+    const char *warmup = "", *isa = "";
+    for (size_t i = 0; i < hello->n_flags; i++) {
+        warmup = strcmp(hello->flags[i]->name, "warmup") == 0 ? hello->flags[i]->value : warmup;
+        isa = strcmp(hello->flags[i]->name, "cpu_isa_max") == 0 ? hello->flags[i]->value : isa;
+    }
+    cr_expect_str_eq(warmup, "compile");
+    cr_expect_str_eq(isa, "plain");
+    cr_expect_eq(hello->models[0]->n_warm, 0u, "nothing was executed: there are no times to tell");
+    kill(play.pid, SIGKILL);
+    ends(1000 + SIGKILL, "evt=model_ready");
+    start("--flag", "warmpu=compile", NULL, NULL);
+    ends(2, "did you mean 'warmup'?");
+}
+
 Test(options, queue_bytes_make_it_busy)
 {
     struct play_job jobs[2] = {{.sequence = 1, .input = play_digit_tensor(0, 16)},

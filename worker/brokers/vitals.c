@@ -137,6 +137,27 @@ static void put_info(struct page *page, const struct identity *identity)
     put(page, "} 1\n");
 }
 
+#define FLAG_LABEL_BYTES 128 /* longer values are cut */
+
+/* One line per flag of the engine, and per fact: as many as its tables have. */
+static void put_flags(struct page *page, const struct pen_engine *engine)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    put_family(page, "flag_info", "gauge", "1, with a flag or fact of the engine and where it comes from.");
+    for (size_t i = 0; i < count; i++) {
+        char value[FLAG_LABEL_BYTES];
+        snprintf(value, sizeof value, "%s", flags[i].value);
+        put(page, "penstock_worker_flag_info{");
+        put_label(page, "flag", flags[i].name);
+        put(page, ",");
+        put_label(page, "value", value);
+        put(page, ",");
+        put_label(page, "origin", pen_origin_name(flags[i].origin));
+        put(page, "} 1\n");
+    }
+}
+
 static void put_models(struct page *page, struct catalog *catalog)
 {
     put_family(page, "model_warm", "gauge", "1 when all declared batch sizes of the model have been run.");
@@ -204,5 +225,6 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
     put_number(&page, "model_loads_total", "counter", "Models loaded because a job came.", beat.models_loaded);
     put_number(&page, "model_evictions_total", "counter", "Models that made room for another.", beat.models_evicted);
     put_models(&page, vitals->catalog);
+    put_flags(&page, vitals->engine);
     return page.used < page.room ? page.used : 0;
 }

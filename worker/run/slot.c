@@ -173,6 +173,14 @@ bool slot_wants_layers(const struct batch *batch)
     return wanted;
 }
 
+void slot_note_log(const struct batch *batch, const struct pen_session *session)
+{
+    const char *note = session ? pen_session_note(session) : "";
+    if (*note)
+        log_event(LOG_WARN, "numerics", "model=%s version=%" PRIu64 " found=%s", batch->served->name,
+                  batch->served->version, note);
+}
+
 /* Runs and answers the batch. False: nothing was answered; run its jobs one by one. */
 static bool batch_try(struct slot *slot, struct batch *batch)
 {
@@ -193,6 +201,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     enum pen_status status =
         slot_batch_wanted(batch) ? engine_run(slot, batch, &outputs, &count, &error) : PEN_ERR_CANCELLED;
     uint64_t end_us = clock_now_us();
+    slot_note_log(batch, slot_seat(slot, batch)->session);
     slot_running_set(slot, slot->work, NULL, end_us);
     slot_seat(slot, batch)->took_us = end_us - start_us;
     if (measured)

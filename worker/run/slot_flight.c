@@ -166,6 +166,7 @@ static bool land_within(struct slot *slot, uint64_t wait_us)
         return false;
     uint64_t end_us = clock_now_us();
     slot->work = work;
+    slot_note_log(&work->batch, seat->session);
     flight_leave(slot, end_us);
     slot_running_set(slot, work, NULL, end_us);
     struct timing timing = timing_of(slot, work, end_us);

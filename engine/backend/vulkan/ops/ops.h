@@ -12,7 +12,7 @@ extern const struct vk_op vk_op_conv;               /* conv.c */
 extern const struct vk_op vk_op_gemm, vk_op_matmul; /* gemm.c */
 extern const struct vk_op vk_op_elementwise, vk_op_cast;
 extern const struct vk_op vk_op_pool;
-extern const struct vk_op vk_op_softmax, vk_op_loss;
+extern const struct vk_op vk_op_softmax, vk_op_loss, vk_op_row_rounding;
 extern const struct vk_op vk_op_view;
 extern const struct vk_op vk_op_transpose, vk_op_expand, vk_op_tile, vk_op_parts, vk_op_shuffle; /* move.c */
 extern const struct vk_op vk_op_reduce, vk_op_arg;
