@@ -5,6 +5,7 @@
 #include "descriptors.h"
 #include "job_id.h"
 #include "large_block.h"
+#include "measure.h"
 #include "notify.h"
 #include "quota.h"
 #include "http.h"
@@ -52,6 +53,7 @@ struct worker {
     struct hello_facts facts;
     struct hello *hello; /* belongs to `brokers` once they exist */
     struct orders *orders;
+    struct measurer *measurer; /* NULL: --measure off */
     struct watch *watch;
     struct vitals vitals;
     struct worker_http *http;
@@ -117,6 +119,15 @@ static int models_verdict(const struct worker *worker)
     return -1;
 }
 
+/* A model whose error cannot be measured is served all the same. */
+static void measure_first(struct served *served)
+{
+    struct pen_error why = {0};
+    if (measure_run(served, NULL, &why) != PEN_OK)
+        log_event(LOG_INFO, "model_not_measured", "model=%s version=%" PRIu64 " reason=%s", served->name,
+                  served->version, why.text);
+}
+
 /* Warms the model up, checks ensembles and measures its memory; frees it again when it does not fit beside the
    models before it. A catalog_loaded. */
 static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
@@ -128,6 +139,11 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
         residence_explain(budget_bytes, reterr);
         return status;
     }
+    status = measure_settle(served, reterr);
+    if (status != PEN_OK)
+        return status;
+    if (strcmp(worker->options->measure, "first") == 0)
+        measure_first(served);
     uint64_t now_us = clock_now_us();
     residence_came(&worker->catalog, served, began_us, now_us);
     served_log(served, now_us - began_us);
@@ -219,6 +235,8 @@ static void identity_fill(struct worker *worker)
         .backend = pen_engine_backend(worker->engine),
         .device = pen_engine_device(worker->engine),
         .library = pen_engine_library(worker->engine),
+        .isa = pen_engine_isa(worker->engine),
+        .build = pen_engine_build(),
         .precision = (enum precision)pen_engine_precision(worker->engine),
     };
     if (!worker->identity.worker[0])
@@ -321,7 +339,9 @@ static void parts_close(struct worker *worker)
         slot_join(worker->slots[i]);
     for (uint32_t i = 0; i < worker->slots_count; i++)
         slot_free(worker->slots[i]);
+    measurer_stop(worker->measurer); /* before the watch, which it tells, and which wakes it */
     watch_free(worker->watch);
+    measurer_free(worker->measurer);
     orders_free(worker->orders);
     signals_wake(-1);
     signals_settled();
@@ -356,6 +376,20 @@ static void ready_log(const struct worker *worker)
                 words_plural(worker->catalog.count, "model is", "models are"), worker->options->broker);
 }
 
+static enum pen_status measurer_open(struct worker *worker, struct pen_error *reterr)
+{
+    if (strcmp(worker->options->measure, "off") == 0)
+        return PEN_OK;
+    worker->measurer = measurer_new(&worker->catalog, (uint64_t)worker->options->memory_budget);
+    return worker->measurer ? PEN_OK : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to measure models");
+}
+
+/* A measurer's callback. */
+static void measured_tell(void *context)
+{
+    watch_tell(context);
+}
+
 static enum pen_status watch_open(struct worker *worker, struct pen_error *reterr)
 {
     const struct watch_context context = {.catalog = &worker->catalog,
@@ -364,7 +398,8 @@ static enum pen_status watch_open(struct worker *worker, struct pen_error *reter
                                           .facts = worker->facts,
                                           .outbox = worker->outbox,
                                           .orders = worker->orders,
-                                          .states = worker->states};
+                                          .states = worker->states,
+                                          .measurer = worker->measurer};
     return watch_new(&context, &worker->watch, reterr);
 }
 
@@ -431,7 +466,11 @@ static int serve(struct worker *worker)
     if (status == PEN_OK)
         status = vitals_open(worker, &error);
     if (status == PEN_OK)
+        status = measurer_open(worker, &error);
+    if (status == PEN_OK)
         status = watch_open(worker, &error);
+    if (status == PEN_OK && worker->measurer)
+        status = measurer_start(worker->measurer, measured_tell, worker->watch);
     if (status != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
         return WORKER_EXIT_FAILED;

@@ -114,6 +114,8 @@ static enum pen_status whole_make(struct ensemble_run *ensemble, struct shared_m
     meta.backend = (char *)(uintptr_t)ensemble->backend;
     meta.device = (char *)(uintptr_t)ensemble->device;
     meta.precision = ensemble->precision;
+    ensemble->measured.base.n_unknown_fields = 0;
+    meta.measured = ensemble->unmeasured ? NULL : &ensemble->measured;
     meta.compute_us = ensemble->compute_us;
     meta.worker_us = ensemble->worker_us;
     meta.queue_us = meta.total_us = meta.worker_wait_us = meta.decode_us = meta.gather_us = meta.split_us = 0;
@@ -154,6 +156,25 @@ static void finish(struct broker *broker, struct ensemble_run *ensemble)
 
 /* ---- one is done ------------------------------------------------------------------------------------------------------------------------ */
 
+/* The error of the whole is the largest of its steps': nobody has measured them end to end. */
+static void note_measured(struct ensemble_run *ensemble, bool first, const Penstock__MeasuredError *step)
+{
+    Penstock__MeasuredError *whole = &ensemble->measured;
+    ensemble->unmeasured |= !step;
+    if (!step)
+        return;
+    if (first)
+        *whole = *step;
+    if (!(step->largest <= whole->largest))
+        *whole = (Penstock__MeasuredError){.base = whole->base,
+                                           .largest = step->largest,
+                                           .mean = step->mean,
+                                           .inputs = step->inputs,
+                                           .source = step->source,
+                                           .repeatable = whole->repeatable};
+    whole->repeatable &= step->repeatable;
+}
+
 /* The whole has the lowest precision of its steps, and their backend when all have the same. */
 static void note_provenance(struct ensemble_run *ensemble, const struct envelope *env, const Penstock__ResultMeta *meta)
 {
@@ -162,6 +183,7 @@ static void note_provenance(struct ensemble_run *ensemble, const struct envelope
         ensemble->precision = env->precision;
     ensemble->backend = first || strcmp(ensemble->backend, meta->backend) == 0 ? meta->backend : "several";
     ensemble->device = first || strcmp(ensemble->device, meta->device) == 0 ? meta->device : "several";
+    note_measured(ensemble, first, meta->measured);
     ensemble->last = meta;
     ensemble->compute_us += meta->compute_us;
     ensemble->worker_us += meta->worker_us;

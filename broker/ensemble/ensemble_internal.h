@@ -34,9 +34,11 @@ struct ensemble_run {
     struct ensemble_step steps[ENSEMBLE_PLAN_STEPS_MAX];
     const Penstock__ResultMeta *last; /* of the step that ended last */
     uint64_t bytes, compute_us, worker_us;
-    uint8_t precision;            /* the lowest of all steps */
-    const char *backend, *device; /* of all steps; "several" when they differ; NULL: no step has ended */
-    bool over;                    /* nobody wants the outputs of its steps any more */
+    uint8_t precision;                /* the lowest of all steps */
+    const char *backend, *device;     /* of all steps; "several" when they differ; NULL: no step has ended */
+    Penstock__MeasuredError measured; /* of all steps: the worst; texts are the steps' */
+    bool unmeasured;                  /* a step says nothing of its error */
+    bool over;                        /* nobody wants the outputs of its steps any more */
 };
 
 struct ensembles {

@@ -51,7 +51,7 @@ static bool lane_is_lost(const struct broker *broker, struct lane *lane)
     }
     if (model_unloaded(lane->model) || !forms_open(&lane->model->forms, lane->demand.forms))
         return true;
-    if (lane->unserved_us == 0)
+    if (lane->unserved_us == 0 || model_may_serve(lane->model, &lane->demand))
         lane->unserved_us = broker->now_us;
     return broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us;
 }

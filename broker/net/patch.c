@@ -1,5 +1,6 @@
 #include "patch.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "meta_fields.h"
@@ -51,9 +52,32 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
     case RESULT_META_SPLIT_US:
         facts->split_us = value;
         break;
+    case RESULT_META_STORED_UNIX_US:
+        facts->stored_unix_us = value;
+        break;
     default:
         break;
     }
+}
+
+/* A MeasuredError. One that is no well-formed message has measured nothing. */
+static void keep_measured(struct result_facts *facts, const uint8_t *bytes, size_t count)
+{
+    struct wire_reader reader = {bytes, bytes + count};
+    struct wire_field field;
+    double error = 0.0; /* proto3 leaves zeros out */
+    bool repeatable = false, whole = true;
+    while (whole && reader.at < reader.end) {
+        whole = meta_next(&reader, &field);
+        if (whole && field.fixed == MEASURED_ERROR_LARGEST)
+            memcpy(&error, &field.value, sizeof error);
+        else if (whole && field.number == MEASURED_ERROR_REPEATABLE && !field.data)
+            repeatable = field.value != 0;
+        else if (whole && field.data)
+            facts->nul |= field.bytes > 0 && memchr(field.data, '\0', field.bytes) != NULL;
+    }
+    facts->error_measured = whole ? error : (double)INFINITY;
+    facts->repeatable = whole && repeatable;
 }
 
 static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t *bytes, size_t count)
@@ -61,6 +85,10 @@ static void keep_bytes(struct result_facts *facts, uint64_t field, const uint8_t
     if (field == RESULT_META_MODEL_DIGEST) {
         facts->model_digest = count == 16 ? bytes : NULL;
         return; /* no text */
+    }
+    if (field == RESULT_META_MEASURED) {
+        keep_measured(facts, bytes, count);
+        return;
     }
     if (field == RESULT_META_BACKEND) {
         facts->backend = bytes;
@@ -78,7 +106,7 @@ bool result_read(const uint8_t *meta, size_t bytes, struct result_facts *ret_fac
 {
     struct wire_reader reader = {meta, meta + bytes};
     struct wire_field field;
-    struct result_facts facts = {0};
+    struct result_facts facts = {.error_measured = (double)INFINITY};
     while (reader.at < reader.end) {
         size_t at = (size_t)(reader.at - meta);
         if (!meta_next(&reader, &field))

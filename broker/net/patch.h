@@ -36,8 +36,12 @@ struct result_facts {
     const uint8_t *model_digest; /* NULL unless 16 bytes */
     const uint8_t *error;
     size_t error_bytes;
+    double error_measured;        /* of MeasuredError; infinity = the meta has none */
+    bool repeatable;              /* the same */
+    uint64_t stored_unix_us;      /* 0 = it does not say */
     bool layers;                  /* the meta has layer times: trace_layers_read */
-    bool nul;                     /* a NUL byte stands in its bytes, outputs and digest apart: perhaps in a text */
+    bool nul;                     /* a NUL byte stands in its bytes, outputs and digest apart: perhaps in a text. Of
+                                     `measured` only the text counts */
     size_t outputs, past_outputs; /* where the first output begins and the last one ends; equal: there is none */
 };
 

@@ -59,13 +59,14 @@ static void whole_patch(const struct broker *broker, const struct job *job, cons
     patch_number(ret_patch, RESULT_META_ATTEMPTS, job->attempts);
 }
 
-static void hit_patch(uint64_t total_us, const struct model *model, struct patch *ret_patch)
+static void hit_patch(uint64_t total_us, const struct model *model, uint64_t age_us, struct patch *ret_patch)
 {
     static const uint32_t zeroes[] = {RESULT_META_QUEUE_US,   RESULT_META_COMPUTE_US, RESULT_META_WORKER_US,
                                       RESULT_META_BATCH_SIZE, RESULT_META_ATTEMPTS,   RESULT_META_WORKER_WAIT_US,
                                       RESULT_META_GATHER_US,  RESULT_META_SPLIT_US};
     *ret_patch = (struct patch){.used = 0};
     patch_number(ret_patch, RESULT_META_CACHED, 1);
+    patch_number(ret_patch, RESULT_META_AGE_US, age_us);
     patch_number(ret_patch, RESULT_META_TOTAL_US, total_us);
     patch_number(ret_patch, RESULT_META_VERSION, model->version);
     for (size_t i = 0; i < sizeof zeroes / sizeof zeroes[0]; i++)
@@ -138,7 +139,7 @@ struct shared_message *reply_hit(struct broker *broker, struct job_id id, const 
                                  const struct model *model, uint64_t admitted_us)
 {
     struct patch patch;
-    hit_patch(broker->now_us - admitted_us, model, &patch);
+    hit_patch(broker->now_us - admitted_us, model, value->age_us, &patch);
     return again_as(id, value->shared, &patch);
 }
 

@@ -78,6 +78,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.grace_us = (uint64_t)options->grace_us;
     welcome.bulk_bytes = (uint64_t)options->bulk_from;
     welcome.needs = true;
+    welcome.contracts = true;
     welcome.bulk_port = port->bulk_number;
     welcome.digest_first_bytes = digest_first_bytes(broker);
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));

@@ -44,6 +44,7 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
     e->priority = job->priority;
     e->attempts = job->attempts;
     e->alone = job->alone;
+    e->exact = job->lane->demand.exact;
     e->reason = CLOSE_NONE;
     e->worker[0] = e->backend[0] = e->error[0] = '\0';
     e->jobs = e->rows = 0;

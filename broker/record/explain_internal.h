@@ -18,7 +18,7 @@ struct explained {
     uint64_t queue_us, expect_us, compute_us, total_us;
     uint32_t jobs, rows;
     uint8_t status, priority, attempts;
-    bool cached, followed, alone;
+    bool cached, followed, alone, exact;
     struct decision decision;
     struct explained_step *steps; /* of an ensemble that ran in steps; owned in the ring, borrowed elsewhere */
     size_t steps_count;

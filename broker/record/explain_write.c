@@ -135,6 +135,8 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
         snprintf(text, SENTENCE_BYTES, "An identical job was under way: this one got its result.");
     else if (e->alone)
         snprintf(text, SENTENCE_BYTES, "A worker was lost with this job: it runs in a batch of its own.");
+    else if (e->exact)
+        snprintf(text, SENTENCE_BYTES, "It asks for f32-exact: no other job shares its batch.");
     else
         why_closed(e, text);
     return text;

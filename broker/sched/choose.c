@@ -7,10 +7,16 @@
 /* Workers weighed for one batch: ready_look gives READY_LOOK of them, or a few more when there are many classes. */
 #define CANDIDATES_MAX (2 * READY_LOOK)
 
+/* A suspect runs alone, and so does a job whose bits must not depend on others. */
+static bool is_alone(const struct job *head)
+{
+    return head->alone || head->lane->demand.exact;
+}
+
 /* Rows of the batches that suit this offer best. */
 static uint32_t target_rows(const struct job *head, const struct offer *offer)
 {
-    uint32_t target = head->alone ? 1 : latency_target(&offer->latency, offer->rows_max);
+    uint32_t target = is_alone(head) ? 1 : latency_target(&offer->latency, offer->rows_max);
     return target > head->rows ? target : head->rows;
 }
 
@@ -87,7 +93,7 @@ static struct batch_choice close_batch(struct broker *broker, const struct lane 
                                        struct offer *offer)
 {
     struct batch_rules rules = {
-        .rows_max = head->alone ? 1 : offer->rows_max,
+        .rows_max = is_alone(head) ? 1 : offer->rows_max,
         .preferred = offer->meta->preferred_batch_size,
         .preferred_count = offer->meta->n_preferred_batch_size,
         .delay_us = offer->meta->max_queue_delay_us,

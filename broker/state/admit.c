@@ -69,6 +69,28 @@ static enum pen_status find_model(const struct models *models, const struct admi
                          models_text(models, text, sizeof text));
 }
 
+/* What the job states of numbers and what its model states: both hold, the stricter one counts. */
+static enum pen_status read_contract(const struct admit_request *request, struct demand *demand,
+                                     const struct demand *model, struct pen_error *reterr)
+{
+    const Penstock__JobMeta *meta = request->meta;
+    double bound = contract_bound(meta->max_relative_error);
+    if (meta->max_relative_error != 0.0 && bound <= 0.0)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "max_relative_error is %g; expected a number above 0",
+                             meta->max_relative_error);
+    if (meta->f32_exact && request->env->precision != PRECISION_F32)
+        return pen_error_set(reterr, PEN_ERR_INVALID, "f32_exact needs precision f32, the job says %s",
+                             precision_name(request->env->precision));
+    demand->precision = (enum precision)request->env->precision;
+    if (match_precision(demand->precision, model->precision) && model->precision != PRECISION_ANY)
+        demand->precision = model->precision;
+    demand->error_max = bound;
+    if (model->error_max > 0.0 && (bound <= 0.0 || model->error_max < bound))
+        demand->error_max = model->error_max;
+    demand->exact = meta->f32_exact || model->exact;
+    return PEN_OK;
+}
+
 static enum pen_status read_demand(const struct admit_request *request, struct admission *admission,
                                    struct pen_error *reterr)
 {
@@ -78,9 +100,11 @@ static enum pen_status read_demand(const struct admit_request *request, struct a
                              request->env->precision, PRECISION_COUNT - 1);
     if (strlen(meta->backend) >= sizeof admission->demand.backend)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "no backend has a name as long as '%.40s...'", meta->backend);
-    admission->demand.precision = (enum precision)request->env->precision;
+    enum pen_status status = read_contract(request, &admission->demand, &admission->model->contract, reterr);
+    if (status != PEN_OK)
+        return status;
     memcpy(admission->demand.backend, meta->backend, strlen(meta->backend) + 1);
-    enum pen_status status = tags_of_job(meta, admission->tags, reterr);
+    status = tags_of_job(meta, admission->tags, reterr);
     admission->demand.tags = admission->tags[0] ? admission->tags : NULL;
     return status;
 }
@@ -126,6 +150,20 @@ const char *admit_reformed(const struct model *model, char *text, size_t bytes)
     return text;
 }
 
+/* best: the offer with the smallest measured error. */
+static enum pen_status contract_refuse(const struct model *model, const struct demand *demand, const struct offer *best,
+                                       const char *served, struct pen_error *reterr)
+{
+    char asked[96], told[160] = "none of them has been measured";
+    const struct capability have = offer_capability(best);
+    if (best->meta->measured)
+        snprintf(told, sizeof told, "the best is %.31s in %s: largest relative error %.3g (%.15s inputs)%s",
+                 have.backend, precision_name(have.precision), have.error, best->meta->measured->source,
+                 have.repeatable ? "" : ", and equal inputs did not give equal bits");
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "no worker keeps %s for model '%.128s'; it is served by: %s; %s",
+                         match_contract_text(demand, asked, sizeof asked), model->name, served, told);
+}
+
 /* A form without offers has lost its workers just now: its jobs wait. */
 static enum pen_status check_capable(const struct fleet *fleet, const struct model *model, const struct demand *demand,
                                      struct pen_error *reterr)
@@ -133,16 +171,20 @@ static enum pen_status check_capable(const struct fleet *fleet, const struct mod
     char text[TEXT_BYTES] = "", gone[PEN_ERROR_TEXT_BYTES];
     const struct offer *offer;
     bool backend = false, precision = false, taken = false;
+    const struct offer *best = NULL;
     TAILQ_FOREACH(offer, &model->offers, in_model)
     {
         if (!form_in(demand->forms, offer->form))
             continue;
         taken = true;
-        if (match_capable(demand, offer->meta->backend, offer->precision, offer->worker->tags))
+        const struct capability have = offer_capability(offer);
+        if (match_capable(demand, &have) || offer_may_serve(offer, demand))
             return PEN_OK;
-        bool same = !demand->backend[0] || strcmp(demand->backend, offer->meta->backend) == 0;
+        bool same = !demand->backend[0] || strcmp(demand->backend, have.backend) == 0;
         backend |= same;
-        precision |= same && match_precision(demand->precision, offer->precision);
+        precision |= same && match_contract(demand, &have);
+        if (same && (!best || have.error < offer_capability(best).error))
+            best = offer;
     }
     if (model_unloaded(model))
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s", admit_unloaded(fleet, model, gone, sizeof gone));
@@ -153,6 +195,8 @@ static enum pen_status check_capable(const struct fleet *fleet, const struct mod
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "no worker runs model '%s' on backend '%s'; it is served by: %s", model->name,
                              demand->backend, text);
+    if (!precision && (demand->error_max > 0.0 || demand->exact))
+        return contract_refuse(model, demand, best, text, reterr);
     if (!precision)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "no worker runs model '%s' in precision %s or better; it is served by: %s", model->name,
@@ -193,8 +237,12 @@ static void read_key(const struct models *models, const struct admit_request *re
         spread ? ensemble_digest(models, request->labels, model, &content) : model->cacheable && !model->digest_mixed;
     admission->shared = same && admit_may_share(request) && !admission->demand.tags && env->sequence_id == 0 &&
                         !*request->meta->sequence;
-    admission->key = (struct cache_key){
-        .request = env->digest, .model = content, .tenant = request->tenant->number, .precision = env->precision};
+    admission->key =
+        (struct cache_key){.request = env->digest,
+                           .model = content,
+                           .tenant = request->tenant->number,
+                           .precision = (uint8_t)admission->demand.precision,
+                           .contract = contract_number(admission->demand.error_max, admission->demand.exact)};
 }
 
 /* When a client sends normalised numbers to a model that normalises pixels itself, the error says where this is

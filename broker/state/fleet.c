@@ -4,6 +4,7 @@
 #include "failure.h"
 #include "tags.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +26,47 @@ void fleet_fini(struct fleet *fleet)
     table_fini(&fleet->by_peer);
 }
 
+struct capability offer_capability(const struct offer *offer)
+{
+    const Penstock__MeasuredError *measured = offer->meta->measured;
+    return (struct capability){.backend = offer->meta->backend,
+                               .tags = offer->worker->tags,
+                               .precision = offer->precision,
+                               .error = measured ? measured->largest : (double)INFINITY,
+                               .repeatable = measured && measured->repeatable};
+}
+
 bool offer_serves(const struct offer *offer, const struct demand *demand)
 {
     const struct worker *worker = offer->worker;
-    return worker->state == WORKER_READY &&
-           (!demand ||
-            ((demand->worker == 0 || demand->worker == worker->uuid) && form_in(demand->forms, offer->form) &&
-             match_capable(demand, offer->meta->backend, offer->precision, worker->tags)));
+    if (worker->state != WORKER_READY || !demand)
+        return worker->state == WORKER_READY;
+    const struct capability have = offer_capability(offer);
+    return (demand->worker == 0 || demand->worker == worker->uuid) && form_in(demand->forms, offer->form) &&
+           match_capable(demand, &have);
+}
+
+bool offer_may_serve(const struct offer *offer, const struct demand *demand)
+{
+    struct capability have = offer_capability(offer);
+    bool asked = demand && (demand->error_max > 0.0 || demand->exact);
+    if (!asked || !offer->meta->measures || offer->meta->measured || offer->worker->state != WORKER_READY)
+        return false;
+    have.error = 0.0;
+    have.repeatable = true;
+    return (demand->worker == 0 || demand->worker == offer->worker->uuid) && form_in(demand->forms, offer->form) &&
+           match_capable(demand, &have);
+}
+
+bool model_may_serve(const struct model *model, const struct demand *demand)
+{
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (offer_may_serve(offer, demand))
+            return true;
+    }
+    return false;
 }
 
 bool model_served(const struct model *model, const struct demand *demand)

@@ -150,6 +150,12 @@ bool worker_shared(struct worker *worker, uint32_t credit, uint64_t elsewhere_us
  * another broker. True: it takes work again.
  */
 bool worker_alone(struct worker *worker, struct job_id alone, bool paused);
+/* What the offer is known to keep; borrows from it. */
+struct capability offer_capability(const struct offer *offer);
+/* Its error is being measured, and with a good one it would meet the demand: such jobs wait for the worker's update. */
+bool offer_may_serve(const struct offer *offer, const struct demand *demand);
+/* True when some offer may serve such jobs. */
+bool model_may_serve(const struct model *model, const struct demand *demand);
 /* True when a job with this demand may go to the offer's worker: the worker takes work and meets the demand. demand
    NULL: any job. */
 bool offer_serves(const struct offer *offer, const struct demand *demand);

@@ -1,8 +1,11 @@
 #include "match.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cache.h"
+#include "precisions.h"
 #include "tags.h"
 
 bool match_precision(enum precision want, enum precision have)
@@ -20,17 +23,48 @@ bool match_precision(enum precision want, enum precision have)
     }
 }
 
-bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags)
+double contract_bound(double told)
 {
-    if (demand->backend[0] && strcmp(demand->backend, backend) != 0)
+    return isfinite(told) && told > 0.0 ? told : 0.0;
+}
+
+/* A bound says more than the class "any": whatever keeps it is good. NaN keeps nothing. */
+bool match_contract(const struct demand *demand, const struct capability *have)
+{
+    bool bound = demand->error_max > 0.0;
+    if (bound && !(have->error <= demand->error_max))
         return false;
-    return match_precision(demand->precision, precision) &&
-           (!demand->tags || tags_have(tags ? tags : "", demand->tags));
+    if (demand->exact && !have->repeatable)
+        return false;
+    return (bound && demand->precision == PRECISION_ANY) || match_precision(demand->precision, have->precision);
+}
+
+const char *match_contract_text(const struct demand *demand, char *text, size_t bytes)
+{
+    bool class = demand->precision != PRECISION_ANY || demand->error_max <= 0.0;
+    size_t used = 0;
+    text[0] = '\0';
+    if (class)
+        used = (size_t)snprintf(text, bytes, "%s%s", precision_name(demand->precision), demand->exact ? "-exact" : "");
+    if (demand->error_max > 0.0 && used < bytes)
+        snprintf(text + used, bytes - used, "%smax_relative_error=%g", class ? " and " : "", demand->error_max);
+    return text;
+}
+
+bool match_capable(const struct demand *demand, const struct capability *have)
+{
+    if (demand->backend[0] && strcmp(demand->backend, have->backend) != 0)
+        return false;
+    return match_contract(demand, have) && (!demand->tags || tags_have(have->tags ? have->tags : "", demand->tags));
 }
 
 bool match_cached(const struct demand *demand, const struct cache_value *value)
 {
-    return match_capable(demand, value->backend, value->precision, NULL);
+    const struct capability have = {.backend = value->backend,
+                                    .precision = value->precision,
+                                    .error = value->error,
+                                    .repeatable = value->repeatable};
+    return match_capable(demand, &have);
 }
 
 static uint64_t completion(const struct match_candidate *c)

@@ -18,14 +18,31 @@ struct cache_value;
 /* What a job asks of its worker beyond the model. */
 struct demand {
     char backend[32];         /* empty = any */
-    enum precision precision; /* the lowest precision that it accepts */
+    enum precision precision; /* the lowest precision that it accepts; with error_max `any` is really any */
+    double error_max;         /* the measured relative error is within it (PROTOCOL.md, "Precision"); 0 = not asked */
+    bool exact;               /* f32-exact: alone in its batch, where equal inputs gave equal bits */
     uint64_t worker;          /* uuid of the only worker that may run it; 0 = any */
     const char *tags;         /* a list (tags.h) of tags and flags; NULL or empty = none */
     uint32_t forms;           /* the model's forms that take the job: a form_set (form.h); 0 = any */
 };
 
-/* Whether a worker meets the demand: `tags` of the worker, in the same form; `backend` and `precision` of its offer. */
-bool match_capable(const struct demand *demand, const char *backend, enum precision precision, const char *tags);
+/* What a worker's offer of a model, or a cached answer, is known to keep. */
+struct capability {
+    const char *backend;
+    const char *tags; /* of the worker, in the same form as a demand's; NULL = none */
+    enum precision precision;
+    double error; /* measured, the largest; infinity = not measured */
+    bool repeatable;
+};
+
+/* Whether a worker meets the demand. */
+bool match_capable(const struct demand *demand, const struct capability *have);
+/* The part of it that is about numbers: class, bound and repeatability. */
+bool match_contract(const struct demand *demand, const struct capability *have);
+/* "f32-exact", "max_relative_error=0.01", "f16_mma and max_relative_error=0.01": what the demand says of numbers. */
+const char *match_contract_text(const struct demand *demand, char *text, size_t bytes);
+/* A bound as it came: 0 when it is none (not a number, not above 0, or infinite). */
+double contract_bound(double told);
 /* True when a cached answer meets the demand. */
 bool match_cached(const struct demand *demand, const struct cache_value *value);
 /* True when an answer computed in `have` meets the demand `want`: f32 is good enough for every demand; within the

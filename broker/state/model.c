@@ -92,6 +92,10 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
     model->priority_default = (uint8_t)(priority > 255 ? 255 : priority);
     if (model->priority_default == 0)
         model->priority_default = model->priority_levels ? model->priority_levels : PRIORITY_MIDDLE;
+    uint32_t class = meta->contract_precision;
+    model->contract = (struct demand){.precision = class < PRECISION_COUNT ? (enum precision) class : PRECISION_ANY,
+                                      .error_max = contract_bound(meta->contract_error),
+                                      .exact = meta->contract_exact};
     model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
 }
 

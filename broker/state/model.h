@@ -55,6 +55,7 @@ struct model {
     bool digest_mixed;    /* workers have different contents under one version: results are neither cached nor joined */
     bool cacheable;
     uint8_t priority_default, priority_levels;
+    struct demand contract;       /* of its config.json: precision, error_max and exact hold for every job */
     uint64_t sequence_idle_us;    /* its sequences end after so long without a job; 0 = it has none */
     struct offered_labels labels; /* set by config.json */
     struct queue queue;

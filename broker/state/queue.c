@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "cache_key.h"
 #include "frame.h"
 #include "model.h"
 #include "session.h"
@@ -19,8 +20,10 @@ enum pen_status queue_init(struct queue *queue, struct lane_list *active, struct
 
 static bool same_demand(const struct demand *a, const struct demand *b)
 {
-    return a->precision == b->precision && a->worker == b->worker && a->forms == b->forms &&
-           strcmp(a->backend, b->backend) == 0 && strcmp(a->tags ? a->tags : "", b->tags ? b->tags : "") == 0;
+    return a->precision == b->precision &&
+           contract_number(a->error_max, a->exact) == contract_number(b->error_max, b->exact) &&
+           a->worker == b->worker && a->forms == b->forms && strcmp(a->backend, b->backend) == 0 &&
+           strcmp(a->tags ? a->tags : "", b->tags ? b->tags : "") == 0;
 }
 
 static struct lane *lane_new(struct queue *queue, struct model *model, const struct demand *demand, uint64_t shape)
@@ -46,7 +49,8 @@ static struct lane *lane_new(struct queue *queue, struct model *model, const str
 static uint64_t lane_hash(const struct queue *queue, const struct demand *demand, uint64_t shape)
 {
     return table_hash(&queue->lanes,
-                      shape ^ (uint64_t)demand->precision << 56 ^ (uint64_t)demand->forms << 32 ^ demand->worker,
+                      shape ^ (uint64_t)demand->precision << 56 ^ (uint64_t)demand->forms << 32 ^ demand->worker ^
+                          contract_number(demand->error_max, demand->exact) * UINT64_C(0x9E3779B97F4A7C15),
                       frame_name_hash(demand->backend) ^ frame_name_hash(demand->tags) * 3);
 }
 

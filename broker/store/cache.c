@@ -180,7 +180,10 @@ enum pen_status cache_value_read(struct shared_message *shared, struct cache_val
         !result_read(meta, env.meta_bytes, &facts) || facts.backend_bytes >= CACHE_BACKEND_BYTES)
         return PEN_ERR_CORRUPT;
     *ret_value = (struct cache_value){.shared = shared};
+    ret_value->error = facts.error_measured;
+    ret_value->repeatable = facts.repeatable;
     ret_value->precision = facts.precision < PRECISION_COUNT ? (enum precision)facts.precision : PRECISION_ANY;
+    ret_value->stored_unix_us = facts.stored_unix_us;
     if (facts.backend_bytes)
         memcpy(ret_value->backend, facts.backend, facts.backend_bytes);
     return PEN_OK;

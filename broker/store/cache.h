@@ -21,6 +21,10 @@
 struct cache_value {
     struct shared_message *shared; /* frame 0: envelope and ResultMeta; then the raw frames */
     enum precision precision;
+    double error;            /* measured, of the worker that computed it; infinity = it was not */
+    bool repeatable;         /* as measured there */
+    uint64_t age_us;         /* of a hit: since it was stored */
+    uint64_t stored_unix_us; /* of a value outside the broker; 0 = not said */
     char backend[CACHE_BACKEND_BYTES];
 };
 

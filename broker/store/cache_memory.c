@@ -95,6 +95,7 @@ bool cache_memory_get(struct cache_memory *memory, const struct cache_key *key, 
     TAILQ_REMOVE(&memory->use, entry, in_use);
     TAILQ_INSERT_TAIL(&memory->use, entry, in_use);
     *ret_value = entry->value;
+    ret_value->age_us = now_us - entry->stored_us;
     return true;
 }
 

@@ -1,10 +1,12 @@
 #include "cache_redis.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "assertion.h"
 #include "breaker.h"
@@ -99,10 +101,20 @@ static struct redis_mail *address(struct cache_redis *redis, enum redis_mail_kin
     struct redis_mail *mail = redis_mail_new(kind);
     if (mail)
         mail->about = *key;
+    size_t used = 0;
     if (mail)
-        snprintf(mail->key, sizeof mail->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
-                 digest_text(key->request, request), digest_text(key->model, model), key->precision);
+        used = (size_t)snprintf(mail->key, sizeof mail->key, "%.128s:1:%s:%s:%s:%u", redis->namespace, tenant,
+                                digest_text(key->request, request), digest_text(key->model, model), key->precision);
+    if (mail && key->contract && used < sizeof mail->key) /* brokers that know no contracts have the key without it */
+        snprintf(mail->key + used, sizeof mail->key - used, ":%016" PRIx64, key->contract);
     return mail;
+}
+
+static uint64_t now_unix_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
 bool cache_redis_ask(struct cache_redis *redis, const struct cache_key *key, const char *tenant, uint64_t *ret_question)
@@ -126,8 +138,9 @@ void cache_redis_put(struct cache_redis *redis, const struct cache_key *key, con
     struct redis_mail *mail = address(redis, REDIS_MAIL_PUT, key, tenant);
     if (!mail)
         return;
-    mail->shared = stored_make(shared, key, mail->key); /* its own references: the thread releases them */
-    size_t bytes = shared_message_bytes(shared);
+    mail->shared =
+        stored_make(shared, key, mail->key, now_unix_us()); /* its own references: the thread releases them */
+    size_t bytes = mail->shared ? shared_message_bytes(mail->shared) : 0; /* with the time: more than the value has */
     if (!mail->shared)
         redis_mail_free(mail);
     else if (redis_mail_send(redis->socket, mail)) {
@@ -164,8 +177,11 @@ static bool on_answer(struct cache_redis *redis, struct redis_mail *mail, uint64
         log_event(LOG_WARN, "cache_mismatch", "key=%s reason=%s", mail->key,
                   "the value there was not put under this key");
     }
-    if (*ret_hit)
+    uint64_t now_us = *ret_hit ? now_unix_us() : 0, stored_us = *ret_hit ? ret_value->stored_unix_us : 0;
+    if (*ret_hit) { /* another broker's clock may be ahead of ours */
+        ret_value->age_us = stored_us && now_us > stored_us ? now_us - stored_us : 0;
         mail->shared = NULL; /* given on */
+    }
     if (!mail->failed)
         breaker_pass(&redis->breaker);
     return true;

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "frame.h"
+#include "meta_fields.h"
+#include "patch.h"
 
 /* Two numbers, neither of them 0, which no job has. */
 static struct job_id name_of(const char *place)
@@ -23,17 +25,20 @@ static bool open_header(const struct shared_message *value, struct envelope *ret
     return shared_message_open(value, ret_env, ret_meta) && ret_env->type == FRAME_RESULT;
 }
 
-struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place)
+struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place,
+                                   uint64_t now_unix_us)
 {
     struct envelope env;
     const uint8_t *meta;
+    struct patch patch = {.used = 0};
+    patch_number(&patch, RESULT_META_STORED_UNIX_US, now_unix_us);
     struct shared_message *shared = open_header(value, &env, &meta) ? shared_message_share_raws(value) : NULL;
     if (!shared)
         return NULL;
     env.job = name_of(place);
     env.digest = key->request;
     env.flags = FRAME_FLAG_STORED;
-    if (shared_message_set_header(shared, &env, meta, env.meta_bytes, NULL) == PEN_OK)
+    if (shared_message_set_header(shared, &env, meta, env.meta_bytes, &patch) == PEN_OK)
         return shared;
     shared_message_release(shared);
     return NULL;

@@ -13,8 +13,10 @@
 #include "cache_key.h"
 #include "shared_message.h"
 
-/* The value to store under `place`, the text of its key; shares the raw frames. NULL without memory. */
-struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place);
+/* The value to store under `place`, the text of its key, with the time of that; shares the raw frames. NULL without
+   memory. */
+struct shared_message *stored_make(const struct shared_message *value, const struct cache_key *key, const char *place,
+                                   uint64_t now_unix_us);
 /* True when it was stored under that key. False also when it is no RESULT. */
 bool stored_is(const struct shared_message *value, const struct cache_key *key, const char *place);
 

@@ -1,13 +1,30 @@
 #include "job_make.h"
 
+#include <stddef.h>
 #include <string.h>
 
+#include "contract.h"
 #include "core.h"
 
 void pen_job_options_init(struct pen_job_options *options, size_t struct_bytes)
 {
     memset(options, 0, struct_bytes);
     options->struct_bytes = struct_bytes;
+}
+
+enum pen_status pen_job_options_precision(struct pen_job_options *options, const char *text, struct pen_error *reterr)
+{
+    struct contract contract;
+    if (options->struct_bytes < offsetof(struct pen_job_options, f32_exact) + sizeof options->f32_exact) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this program was built for an older library.");
+    }
+    enum pen_status status = contract_parse(text, &contract, reterr);
+    if (status == PEN_OK) {
+        options->precision = contract.precision;
+        options->max_relative_error = contract.error_max;
+        options->f32_exact = contract.exact;
+    }
+    return status;
 }
 
 /* Fields that a caller built against an older header does not have are zero. */

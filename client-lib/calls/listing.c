@@ -102,7 +102,17 @@ static struct pen_model_offer *offer(struct carver *carver, const Penstock__Mode
         .memory_bytes = from->memory_bytes,
         .warm_count = from->n_warm,
         .warm = warm,
+        .measures = from->measures,
+        .error_source = "",
     };
+    if (from->measured) {
+        to->measured = true;
+        to->error_largest = from->measured->largest;
+        to->error_mean = from->measured->mean;
+        to->error_inputs = from->measured->inputs;
+        to->error_source = from->measured->source;
+        to->error_repeatable = from->measured->repeatable;
+    }
     return to;
 }
 

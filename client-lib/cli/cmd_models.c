@@ -1,5 +1,6 @@
 /* cmd_models.c - `penstock models`. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,16 +20,18 @@ static const struct settings_program program = {
     .about =
         "Lists the models of the pool, or one of them: inputs, outputs, and which workers have it on which backend;\n"
         "and those that a worker has and could not load, with the reason.",
-    .after = "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional, "
-             "pictures}], outputs: "
-             "[...], labels,\n"
-             "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
-             "[{label, "
-             "share}], offers: "
-             "[{worker, backend, device, "
-             "placement, precision,\n"
-             "max_batch_size, ready, cacheable, memory_bytes, warm: [{batch, cold_us, warm_us}]}]}],\n"
-             "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
+    .after =
+        "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional, "
+        "pictures}], outputs: "
+        "[...], labels,\n"
+        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
+        "[{label, "
+        "share}], offers: "
+        "[{worker, backend, device, "
+        "placement, precision,\n"
+        "max_batch_size, ready, cacheable, memory_bytes, measured: {max_relative_error, mean_relative_error, inputs, "
+        "source,\nrepeatable} or null, warm: [{batch, cold_us, warm_us}]}]}],\n"
+        "failed: [{worker, name, version, status, error, since_unix_us, serving}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
 
@@ -50,6 +53,33 @@ static void signatures_json(cJSON *json, const char *key, const struct pen_signa
     }
 }
 
+/* JSON has no infinity: an error that no number says is null. */
+static cJSON *measured_json(const struct pen_model_offer *o)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddItemToObject(json, "max_relative_error",
+                          isfinite(o->error_largest) ? cJSON_CreateNumber(o->error_largest) : cJSON_CreateNull());
+    cJSON_AddItemToObject(json, "mean_relative_error",
+                          isfinite(o->error_mean) ? cJSON_CreateNumber(o->error_mean) : cJSON_CreateNull());
+    cJSON_AddNumberToObject(json, "inputs", o->error_inputs);
+    cJSON_AddStringToObject(json, "source", o->error_source);
+    cJSON_AddBoolToObject(json, "repeatable", o->error_repeatable);
+    return json;
+}
+
+static const char *error_text(const struct pen_model_offer *o, char *text, size_t bytes)
+{
+    if (o->measured && strcmp(o->error_source, "reference") == 0) {
+        snprintf(text, bytes, "the reference");
+    } else if (o->measured) {
+        snprintf(text, bytes, "error at most %.2g, %.2g on average (%u %s)%s", o->error_largest, o->error_mean,
+                 o->error_inputs, o->error_source, o->error_repeatable ? "" : ", not repeatable");
+    } else {
+        snprintf(text, bytes, o->measures ? "error being measured" : "error not measured");
+    }
+    return text;
+}
+
 static cJSON *offer_json(const struct pen_model_offer *o)
 {
     cJSON *json = cJSON_CreateObject();
@@ -62,6 +92,7 @@ static cJSON *offer_json(const struct pen_model_offer *o)
     cJSON_AddBoolToObject(json, "ready", o->ready);
     cJSON_AddBoolToObject(json, "cacheable", o->cacheable);
     cJSON_AddNumberToObject(json, "memory_bytes", (double)o->memory_bytes);
+    cJSON_AddItemToObject(json, "measured", o->measured ? measured_json(o) : cJSON_CreateNull());
     cJSON *warm = cJSON_AddArrayToObject(json, "warm");
     for (size_t i = 0; i < o->warm_count; i++) {
         cJSON *one = cJSON_CreateObject();
@@ -142,8 +173,10 @@ static void model_text(const struct pen_model *m)
         if (o->max_batch_size > 1) {
             snprintf(batches, sizeof batches, "batches up to %u", o->max_batch_size);
         }
-        printf("  on  %s: %s, %s, %s, %s%s%s\n", o->worker, o->backend, pen_precision_name(o->precision), o->placement,
-               batches, o->warm_count ? "" : ", not warm", o->ready ? "" : ", not ready");
+        char error[128];
+        printf("  on  %s: %s, %s, %s, %s, %s%s%s\n", o->worker, o->backend, pen_precision_name(o->precision),
+               error_text(o, error, sizeof error), o->placement, batches, o->warm_count ? "" : ", not warm",
+               o->ready ? "" : ", not ready");
     }
 }
 

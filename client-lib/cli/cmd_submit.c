@@ -80,9 +80,12 @@ static const struct settings_program program = {
              "NAME=FILE for each.",
     .after =
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
-        "batch_reason,\n"
+        "isa, "
+        "build, batch_reason,\n"
         "batch_size, attempts, queue_us, compute_us, worker_us, total_us, round_trip_us, retry_after_us, decode_us, "
-        "cached,\n"
+        "cached, "
+        "age_us,\n"
+        "measured: {max_relative_error, mean_relative_error, inputs, source, repeatable} or null,\n"
         "labels: [{label, index, score, row}], explanation (with --explain), answer (of models that have one), "
         "outputs: [{name, dtype, dims, values (at "
         "most "

@@ -167,7 +167,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
     }
     void *memory = bytes;
     if (npy_is(bytes, size)) {
-        status = npy_read(bytes, size, file, &t, reterr);
+        status = npy_view(bytes, size, file, &t, reterr);
         status = status == PEN_OK ? preprocess_array(model, sig, file, &t, reterr) : status;
     } else if (sig->pictures && picture_probe(bytes, size) != PICTURE_NONE) {
         status = file_tensor(bytes, size, &t, &memory, reterr);

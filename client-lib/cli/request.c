@@ -58,7 +58,6 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
     r->options.needs_count = s->needs.count;
     r->options.deadline_us = (uint64_t)s->deadline_us;
     r->options.priority = (uint8_t)s->priority;
-    r->options.precision = (enum pen_precision)precision_find(s->precision);
     r->options.backend = *s->backend ? s->backend : NULL;
     r->options.sequence_id = (uint64_t)s->sequence;
     r->options.flags = (s->no_cache ? PEN_JOB_NO_CACHE : 0u) | (s->explain ? PEN_JOB_EXPLAIN : 0u) |
@@ -67,5 +66,11 @@ enum pen_status request_make(const struct request_settings *s, struct request *r
     if (s->sequence) /* a sequence of one job; submit has several */
         r->options.flags |= PEN_JOB_SEQUENCE_START | PEN_JOB_SEQUENCE_END;
     r->options.traceparent = s->traceparent && *s->traceparent ? s->traceparent : NULL;
+    enum pen_status status = pen_job_options_precision(&r->options, s->precision, reterr);
+    if (status != PEN_OK) {
+        char why[PEN_ERROR_TEXT_BYTES];
+        snprintf(why, sizeof why, "%s", reterr ? reterr->text : "");
+        return pen_error_set(reterr, status, "--precision: %.900s", why);
+    }
     return parameters_parse(&s->parameters, r, reterr);
 }

@@ -6,8 +6,8 @@
 #ifndef REQUEST_H
 #define REQUEST_H
 
+#include "contract.h"
 #include "penstock/client.h"
-#include "precisions.h"
 #include "settings.h"
 
 #define REQUEST_PARAMETERS_MAX 64
@@ -28,8 +28,7 @@ struct request_settings {
     {.name = "tag", .type = SETTING_LIST, .offset = offsetof(opts, member.tags), .help = "only on workers that carry it"}, \
     {.name = "require", .type = SETTING_LIST, .offset = offsetof(opts, member.needs), .help = "NAME or NAME=VALUE: only on workers with this flag (penstock workers --json lists them)"}, \
     {.name = "backend", .type = SETTING_TEXT, .offset = offsetof(opts, member.backend), .def = "", .help = "only on this backend, such as xnnpack"}, \
-    {.name = "precision", .type = SETTING_CHOICE, .offset = offsetof(opts, member.precision), .def = "any",                      \
-     .choices = PRECISION_CHOICES, .help = "numeric class demanded"},                                                           \
+    {.name = "precision", .type = SETTING_TEXT, .offset = offsetof(opts, member.precision), .def = "any", .help = CONTRACT_FORMS ": what the answer's numbers must keep; a bound X, such as 1e-2, is on the measured error"}, \
     {.name = "model-version", .type = SETTING_INT, .offset = offsetof(opts, member.version), .def = "0", .help = "version of the model; 0 = the highest"}, \
     {.name = "version-label", .type = SETTING_TEXT, .offset = offsetof(opts, member.version_label), .def = "", .help = "the version that carries this label, such as canary"}, \
     {.name = "deadline", .type = SETTING_DURATION, .offset = offsetof(opts, member.deadline_us), .def = "30s",     \

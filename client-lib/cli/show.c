@@ -67,6 +67,25 @@ static void output_text(const struct pen_tensor *t)
     printf("\n");
 }
 
+/* What the numbers rest on. */
+static void provenance_text(const struct pen_result_info *i)
+{
+    char age[AMOUNT_BYTES];
+    printf("  library %s, isa %s, engine build %s", i->library, i->isa, i->build);
+    if (i->measured && strcmp(i->error_source, "reference") == 0) {
+        printf("; it is the reference itself");
+    } else if (i->measured) {
+        printf("; error at most %.2g, %.2g on average (%u %s sets of inputs)%s", i->error_largest, i->error_mean,
+               i->error_inputs, i->error_source, i->error_repeatable ? "" : ", not repeatable");
+    } else {
+        printf("; its error was not measured");
+    }
+    if (i->cached) {
+        printf("; %s old", amount_us(i->age_us, age));
+    }
+    printf("\n");
+}
+
 void show_text(const struct show *show, const char *what, const char *job_id, const pen_result *result)
 {
     const struct pen_result_info *i = pen_result_info(result);
@@ -87,6 +106,7 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
         printf("  queue %s, compute %s, total %s, round trip %s; %s\n", amount_us(i->queue_us, queue),
                amount_us(i->compute_us, compute), amount_us(i->total_us, total), amount_us(i->round_trip_us, trip),
                origin);
+        provenance_text(i);
         if (pen_result_explanation(result)) {
             show_explanation(pen_result_explanation(result));
         }
@@ -114,25 +134,41 @@ static cJSON *output_json(const struct pen_tensor *t)
     return json;
 }
 
+/* JSON has no infinity: an error that no number says is null. */
+static cJSON *measured_json(const struct pen_result_info *i)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddItemToObject(json, "max_relative_error",
+                          isfinite(i->error_largest) ? cJSON_CreateNumber(i->error_largest) : cJSON_CreateNull());
+    cJSON_AddItemToObject(json, "mean_relative_error",
+                          isfinite(i->error_mean) ? cJSON_CreateNumber(i->error_mean) : cJSON_CreateNull());
+    cJSON_AddNumberToObject(json, "inputs", i->error_inputs);
+    cJSON_AddStringToObject(json, "source", i->error_source);
+    cJSON_AddBoolToObject(json, "repeatable", i->error_repeatable);
+    return json;
+}
+
 static void info_json(cJSON *json, const struct pen_result_info *i)
 {
     const struct {
         const char *key, *text;
-    } texts[] = {{"model", i->model},
-                 {"backend", i->backend},
-                 {"precision", pen_precision_name(i->precision)},
-                 {"device", i->device},
-                 {"worker", i->worker},
-                 {"library", i->library},
-                 {"batch_reason", i->batch_reason}};
+    } texts[] = {{"model", i->model},   {"backend", i->backend}, {"precision", pen_precision_name(i->precision)},
+                 {"device", i->device}, {"worker", i->worker},   {"library", i->library},
+                 {"isa", i->isa},       {"build", i->build},     {"batch_reason", i->batch_reason}};
     const struct {
         const char *key;
         uint64_t number;
-    } numbers[] = {
-        {"version", i->version},    {"batch_size", i->batch_size},       {"attempts", i->attempts},
-        {"queue_us", i->queue_us},  {"compute_us", i->compute_us},       {"worker_us", i->worker_us},
-        {"total_us", i->total_us},  {"round_trip_us", i->round_trip_us}, {"retry_after_us", i->retry_after_us},
-        {"decode_us", i->decode_us}};
+    } numbers[] = {{"version", i->version},
+                   {"batch_size", i->batch_size},
+                   {"attempts", i->attempts},
+                   {"queue_us", i->queue_us},
+                   {"compute_us", i->compute_us},
+                   {"worker_us", i->worker_us},
+                   {"total_us", i->total_us},
+                   {"round_trip_us", i->round_trip_us},
+                   {"retry_after_us", i->retry_after_us},
+                   {"decode_us", i->decode_us},
+                   {"age_us", i->age_us}};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         cJSON_AddStringToObject(json, texts[k].key, texts[k].text);
     }
@@ -140,6 +176,7 @@ static void info_json(cJSON *json, const struct pen_result_info *i)
         cJSON_AddNumberToObject(json, numbers[k].key, (double)numbers[k].number);
     }
     cJSON_AddBoolToObject(json, "cached", i->cached);
+    cJSON_AddItemToObject(json, "measured", i->measured ? measured_json(i) : cJSON_CreateNull());
 }
 
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result)
@@ -195,7 +232,7 @@ enum pen_status show_save(const struct show *show, const char *what, const pen_r
         int length = snprintf(path, sizeof path, "%s/%.*s.%s.npy", show->output_dir,
                               dot && dot != base ? (int)(dot - base) : (int)strlen(base), base, name);
         status = length < (int)sizeof path
-                     ? npy_write(path, t, reterr)
+                     ? npy_save(path, t, reterr)
                      : pen_error_set(reterr, PEN_ERR_INVALID, "%s: the path is too long.", show->output_dir);
     }
     return status;

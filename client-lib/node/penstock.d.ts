@@ -52,6 +52,10 @@ export interface InferOptions extends ModelOptions {
   sequence?: { id: number | string; start?: boolean; end?: boolean };
   /** 1 is the most urgent. */
   priority?: number;
+  /** "f32", "f32-exact" or "max_relative_error=1e-2": what the answer's numbers must keep. The answer then has its provenance. */
+  precision?: string;
+  /** The answer says what its numbers rest on. */
+  provenance?: boolean;
   /** Flags that the worker must have, "NAME" or "NAME=VALUE", as `penstock workers --flags` lists them; at most 16. */
   needs?: readonly string[];
   /** For the model. */
@@ -66,6 +70,8 @@ export interface Result {
   model: string;
   version: string;
   id?: string;
+  /** backend, device, precision, library, isa, engine_build, age_us, max_relative_error, mean_relative_error, error_inputs, error_source. */
+  provenance?: Record<string, string>;
   outputs: Record<string, Output>;
 }
 

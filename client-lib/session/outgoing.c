@@ -63,6 +63,10 @@ static enum pen_status check_knowledge(const struct session *s, const struct pen
         why =
             "this broker is too old to know the flags of workers: it would run the job anywhere. Name tags of workers "
             "instead.";
+    } else if (job->contract && !s->contracts) {
+        why = "this broker is too old to know max_relative_error and f32-exact: it would run the job in any precision. "
+              "Name "
+              "a class, such as f32, instead.";
     } else if (s->broker_minor == 0 && job->labelled) {
         why =
             "this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, "

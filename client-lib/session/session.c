@@ -71,6 +71,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->job_bytes_max = welcome->max_job_bytes;
     s->detached = welcome->detached;
     s->needs = welcome->needs;
+    s->contracts = welcome->contracts;
     s->bulk_bytes = welcome->bulk_bytes;
     bulk_way_welcome(&c->link.way, welcome->broker_uuid, welcome->bulk_port, s->liveness_us);
     s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;

@@ -39,6 +39,7 @@ struct pen_job {
     int digest_kind;      /* of env.digest; -1: none wanted */
     bool labelled;        /* its version is the one that carries a label */
     bool needs;           /* it demands flags of its worker */
+    bool contract;        /* it states a bound on its error, or f32-exact */
     bool ordered;         /* told in the order of submission */
     pen_job_callback callback;
     void *callback_arg;

@@ -1,5 +1,6 @@
 #include "job_check.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "classes.h"
@@ -98,6 +99,13 @@ enum pen_status job_check(const struct pen_job_options *o, size_t *ret_bytes, st
     }
     if ((unsigned)o->precision >= PRECISION_COUNT) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "precision %u is unknown.", (unsigned)o->precision);
+    }
+    if (o->max_relative_error != 0.0 && !(isfinite(o->max_relative_error) && o->max_relative_error > 0.0)) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "max_relative_error is %g; it must be a number above 0.",
+                             o->max_relative_error);
+    }
+    if (o->f32_exact && o->precision != PEN_PRECISION_F32) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "f32_exact needs precision f32.");
     }
     if (o->top_k > CLASSES_MAX) {
         return pen_error_set(reterr, PEN_ERR_INVALID, "top_k %u: at most %u classes can be told.", o->top_k,

@@ -107,6 +107,8 @@ static enum pen_status request_fill(struct request *r, const char *tenant, const
     r->meta.detached_ttl_us = o->detached_ttl_us;
     r->meta.detached_state = o->detached_state;
     r->meta.top_k = o->top_k;
+    r->meta.max_relative_error = o->max_relative_error;
+    r->meta.f32_exact = o->f32_exact;
     r->meta.explain = (o->flags & PEN_JOB_EXPLAIN) != 0;
     parameters_fill(r, o);
     tensors_encode(o->inputs, o->inputs_count, r->descs, r->desc_pointers, r->frame_order, &r->frames_count);
@@ -122,6 +124,7 @@ static void envelope_fill(struct pen_job *job, const char *tenant, const struct 
     job->env.tenant_hash = (uint32_t)frame_name_hash(tenant);
     job->env.sequence_id = o->sequence_id;
     job->needs = o->needs_count > 0 || (o->flags & PEN_JOB_DEBUG);
+    job->contract = o->max_relative_error != 0.0 || o->f32_exact;
     job->labelled = o->version_label && *o->version_label;
     job->env.priority = o->priority;
     job->env.precision = (uint8_t)o->precision;

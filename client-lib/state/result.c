@@ -34,6 +34,9 @@ static struct pen_result no_memory = {
              .device = "",
              .worker = "",
              .library = "",
+             .isa = "",
+             .build = "",
+             .error_source = "",
              .batch_reason = "",
              .detached_state = ""},
 };
@@ -46,7 +49,7 @@ struct pen_result *result_no_memory(void)
 static void info_blank(struct pen_result_info *info)
 {
     info->model = info->backend = info->device = info->worker = info->library = info->batch_reason =
-        info->detached_state = "";
+        info->detached_state = info->isa = info->build = info->error_source = "";
 }
 
 static struct pen_result *result_new(enum pen_status status, const char *text)
@@ -81,6 +84,17 @@ static void info_fill(struct pen_result_info *info, const Penstock__ResultMeta *
     info->device = meta->device;
     info->worker = meta->worker;
     info->library = meta->library;
+    info->isa = meta->isa;
+    info->build = meta->build;
+    info->age_us = meta->age_us;
+    if (meta->measured) {
+        info->measured = true;
+        info->error_largest = meta->measured->largest;
+        info->error_mean = meta->measured->mean;
+        info->error_inputs = meta->measured->inputs;
+        info->error_source = meta->measured->source;
+        info->error_repeatable = meta->measured->repeatable;
+    }
     info->batch_reason = meta->batch_reason;
     if (meta->detached) {
         info->detached_state = meta->detached->state;

@@ -48,6 +48,7 @@ struct session {
     uint64_t unacknowledged_bytes;
     uint64_t acknowledge_us;     /* when the ACK is due; DEADLINE_NONE */
     bool detached;               /* the broker takes detached jobs */
+    bool contracts;              /* it keeps what jobs state of their error */
     bool needs;                  /* it sends jobs that require flags only to workers that have them */
     uint8_t broker_minor;        /* of the protocol, as its welcome said */
     uint64_t digest_first_bytes; /* payloads of more may be announced for the sake of their digest; 0 = not */

@@ -126,6 +126,7 @@ struct graph {
     uint64_t folded_bytes;
     const char
         *narrow; /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
+    const struct memo *memo;         /* of a root: where results of measurements are kept; NULL = nowhere */
     const struct graph_notes *notes; /* NULL = the file says nothing */
     struct pen_explain *explain;     /* of a root: its choices are told there (explain.h); NULL = nobody asks */
     bool stochastic;                 /* has OP_RANDOM or OP_STATEFUL nodes, also in subgraphs: never cache */

@@ -408,6 +408,12 @@ const char *pen_engine_device(const struct pen_engine *engine)
     return engine->caps.device;
 }
 
+const char *pen_engine_isa(const struct pen_engine *engine)
+{
+    const char *isa = pen_env_get(engine->env, "cpu_isa");
+    return isa != NULL ? isa : "";
+}
+
 const char *pen_engine_library(const struct pen_engine *engine)
 {
     return engine->caps.library;

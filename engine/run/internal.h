@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "backend/backend.h"
+#include "graph/memo.h"
 #include "env/env.h"
 #include "run/constants.h"
 #include "run/debug_log.h"
@@ -43,6 +44,8 @@ struct pen_model {
     char placement[1024];
     char unfolded[192];           /* why nodes with known inputs were not folded; empty = all were */
     enum pen_precision precision; /* what it computes in */
+    char *path, *beneath;         /* as it was loaded */
+    struct memo *memo;            /* NULL: nothing is kept */
     _Atomic bool digest_known;
     uint8_t digest[16];
     /* What a room above keeps for the model, and how it is given back: before the model itself goes. NULL = nothing. */

@@ -92,13 +92,38 @@ static void precision_explain(const struct pen_model *m)
                          : "it has products of floats, or none: the engine's precision is the model's");
 }
 
+/* A memo_new callback. */
+static void content_digest(void *context, uint8_t ret_digest[16])
+{
+    pen_model_digest(context, ret_digest);
+}
+
+/* Where measurements of it are kept: in its folder. */
+static enum pen_status memo_open(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
+{
+    m->path = strdup(path);
+    m->beneath = strdup(beneath);
+    if (m->engine->options.keep_measured) {
+        m->memo = memo_new(m->source.folder, content_digest, m);
+    }
+    return m->path != NULL && m->beneath != NULL
+               ? PEN_OK
+               : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a model's path");
+}
+
 static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
     const struct pen_engine *e = m->engine;
     struct source_options options = engine_source_options(e);
     enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {
+        status = memo_open(m, path, beneath, reterr);
+    }
+    if (status == PEN_OK) {
         status = source_graph(&m->source, &options, &m->graph, &m->extra, reterr);
+    }
+    if (status == PEN_OK) {
+        m->graph->memo = m->memo;
     }
     if (status == PEN_OK) {
         status = signatures_make(m, reterr);
@@ -183,6 +208,9 @@ void pen_model_free(struct pen_model *model)
     graph_free(model->graph);
     import_extra_fini(&model->extra);
     source_close(&model->source);
+    memo_free(model->memo);
+    free(model->beneath);
+    free(model->path);
     free(model->inputs);
     free(model->outputs);
     free(model);

@@ -187,6 +187,9 @@ static enum pen_status variant_make(const struct variants *v, const struct rt_va
     made->ledger = &v->model->ledger;
     struct source_options options = engine_source_options(engine);
     enum pen_status status = source_read(&v->model->source, &options, &made->graph, &made->extra, reterr);
+    if (status == PEN_OK) {
+        made->graph->memo = v->model->memo;
+    }
     if (status == PEN_OK && constants_put(v, made->graph, in) != PEN_OK) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the constants of a model's variant");
     }

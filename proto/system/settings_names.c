@@ -114,6 +114,7 @@ const char *const settings_names[] = {
     "MAX_FRAME_BYTES",
     "MAX_HEAD",
     "MAX_JOB_BYTES",
+    "MEASURE",
     "MEMORY_BUDGET",
     "MEMORY_LIMIT",
     "METRICS",

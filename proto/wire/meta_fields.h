@@ -40,7 +40,14 @@
     FIELD(RESULT_META_GATHER_US, gather_us, 31)                                                                        \
     FIELD(RESULT_META_SPLIT_US, split_us, 32)                                                                          \
     FIELD(RESULT_META_LAYERS, layers, 33)                                                                              \
-    FIELD(RESULT_META_DECODE_US, decode_us, 34)
+    FIELD(RESULT_META_DECODE_US, decode_us, 34)                                                                        \
+    FIELD(RESULT_META_MEASURED, measured, 53)                                                                          \
+    FIELD(RESULT_META_AGE_US, age_us, 54)                                                                              \
+    FIELD(RESULT_META_STORED_UNIX_US, stored_unix_us, 55)
+
+#define MEASURED_ERROR_FIELDS(FIELD)                                                                                   \
+    FIELD(MEASURED_ERROR_LARGEST, largest, 1)                                                                          \
+    FIELD(MEASURED_ERROR_REPEATABLE, repeatable, 5)
 
 #define LAYER_TIME_FIELDS(FIELD)                                                                                       \
     FIELD(LAYER_TIME_NAME, name, 1)                                                                                    \
@@ -63,8 +70,8 @@
 #define META_FIELD_NUMBER(constant, name, number) constant = number,
 enum meta_field {
     JOB_META_FIELDS(META_FIELD_NUMBER) RESULT_META_FIELDS(META_FIELD_NUMBER) LAYER_TIME_FIELDS(META_FIELD_NUMBER)
-        TENSOR_DESC_FIELDS(META_FIELD_NUMBER) CONTROL_REQUEST_FIELDS(META_FIELD_NUMBER)
-            CONTROL_REPLY_FIELDS(META_FIELD_NUMBER)
+        MEASURED_ERROR_FIELDS(META_FIELD_NUMBER) TENSOR_DESC_FIELDS(META_FIELD_NUMBER)
+            CONTROL_REQUEST_FIELDS(META_FIELD_NUMBER) CONTROL_REPLY_FIELDS(META_FIELD_NUMBER)
 };
 #undef META_FIELD_NUMBER
 

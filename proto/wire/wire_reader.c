@@ -19,6 +19,9 @@ bool meta_fixed(struct wire_reader *reader, enum wire kind, struct wire_field *r
     ptrdiff_t bytes = kind == WIRE_FIXED64 ? 8 : 4;
     if (bytes > reader->end - reader->at)
         return false;
+    ret_field->fixed = kind == WIRE_FIXED64 ? ret_field->number : 0;
+    for (ptrdiff_t i = 0; kind == WIRE_FIXED64 && i < bytes; i++)
+        ret_field->value |= (uint64_t)reader->at[i] << 8 * i;
     reader->at += bytes;
     ret_field->number = 0;
     return true;

@@ -18,14 +18,16 @@ struct wire_reader {
 };
 
 struct wire_field {
-    uint64_t number, value; /* number 0: a kind of field that our metas do not use; value: of a varint */
-    const uint8_t *data;    /* of a text, bytes or message: borrowed; NULL = another kind */
+    uint64_t number,
+        value;           /* number 0: a number of fixed size; value: of a varint or of eight bytes (a double's bits) */
+    uint64_t fixed;      /* number of a field of eight bytes, else 0 */
+    const uint8_t *data; /* of a text, bytes or message: borrowed; NULL = another kind */
     size_t bytes;
 };
 
 bool meta_varint_long(struct wire_reader *reader, uint64_t *ret_value);
 
-/* Passes over a number of fixed size, which our metas do not use. */
+/* Reads a number of fixed size: one of eight bytes gets its field's number into `fixed`, one of four is passed over. */
 bool meta_fixed(struct wire_reader *reader, enum wire kind, struct wire_field *ret_field);
 
 /* Reads a varint; false: it does not end before the reader does, or has more than 64 bits. */

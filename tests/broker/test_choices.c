@@ -1,5 +1,6 @@
 /* The pure decisions: when a batch closes, who runs it, what serves whom, and in which order jobs leave. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #include "batch.h"
@@ -277,14 +278,20 @@ Test(match, precision_never_falls_below_the_demand)
                      precision_name(cases[i].want), precision_name(cases[i].have));
 }
 
+static bool capable(const struct demand *demand, const char *backend, const char *tags)
+{
+    const struct capability have = {.backend = backend, .tags = tags, .precision = PRECISION_F32};
+    return match_capable(demand, &have);
+}
+
 Test(match, backend_and_every_tag_must_be_there)
 {
     struct demand demand = {.backend = "xnnpack", .precision = PRECISION_ANY, .tags = "gpu\nbig\n"};
-    cr_assert(match_capable(&demand, "xnnpack", PRECISION_F32, "big\ngpu\nred\n"));
-    cr_assert_not(match_capable(&demand, "reference", PRECISION_F32, "big\ngpu\n"));
-    cr_assert_not(match_capable(&demand, "xnnpack", PRECISION_F32, "big\n"));
-    cr_assert_not(match_capable(&demand, "xnnpack", PRECISION_F32, "bigger\ngpu\n"));
-    cr_assert_not(match_capable(&demand, "xnnpack", PRECISION_F32, NULL));
+    cr_assert(capable(&demand, "xnnpack", "big\ngpu\nred\n"));
+    cr_assert_not(capable(&demand, "reference", "big\ngpu\n"));
+    cr_assert_not(capable(&demand, "xnnpack", "big\n"));
+    cr_assert_not(capable(&demand, "xnnpack", "bigger\ngpu\n"));
+    cr_assert_not(capable(&demand, "xnnpack", NULL));
 }
 
 Test(job, order_is_priority_deadline_arrival)
@@ -393,4 +400,51 @@ Test(queue, limit_is_busy)
     cr_assert_eq(queue.bytes, 20);
     queue_fini(&queue);
     fair_queue_fini(&fair_queue);
+}
+
+/* ---- contracts ----------------------------------------------------------------------------------------------------------- */
+
+static bool keeps(struct demand demand, enum precision precision, double error, bool repeatable)
+{
+    const struct capability have = {
+        .backend = "vulkan", .precision = precision, .error = error, .repeatable = repeatable};
+    return match_contract(&demand, &have);
+}
+
+Test(match, a_bound_takes_any_precision_whose_measured_error_is_within_it)
+{
+    const struct demand bound = {.error_max = 1e-2};
+    cr_expect(keeps(bound, PRECISION_F16_MMA, 9.9e-3, false));
+    cr_expect(keeps(bound, PRECISION_F16_MMA, 1e-2, false), "the bound itself is within it");
+    cr_expect_not(keeps(bound, PRECISION_F16_MMA, 1.01e-2, false));
+    cr_expect_not(keeps(bound, PRECISION_F32, (double)INFINITY, false), "what nobody has measured keeps no bound");
+    cr_expect_not(keeps(bound, PRECISION_F32, (double)NAN, false));
+    cr_expect_not(keeps((struct demand){.precision = PRECISION_ANY}, PRECISION_F16_MMA, 0.0, true),
+                  "without a bound f16 is below what any means");
+}
+
+Test(match, a_bound_beside_a_class_needs_both)
+{
+    const struct demand both = {.error_max = 1e-2, .precision = PRECISION_F16_STORAGE};
+    cr_expect(keeps(both, PRECISION_F16_STORAGE, 1e-3, false));
+    cr_expect_not(keeps(both, PRECISION_BF16, 1e-3, false));
+    cr_expect_not(keeps(both, PRECISION_F16_STORAGE, 2e-2, false));
+}
+
+Test(match, f32_exact_needs_f32_and_equal_bits)
+{
+    const struct demand exact = {.exact = true, .precision = PRECISION_F32};
+    cr_expect(keeps(exact, PRECISION_F32, (double)INFINITY, true));
+    cr_expect_not(keeps(exact, PRECISION_F32, 0.0, false));
+    cr_expect_not(keeps(exact, PRECISION_F16_STORAGE, 0.0, true));
+}
+
+Test(match, a_contract_is_written_as_people_state_it)
+{
+    char text[96];
+    struct demand demand = {.error_max = 0.01};
+    cr_expect_str_eq(match_contract_text(&demand, text, sizeof text), "max_relative_error=0.01");
+    demand.precision = PRECISION_F32;
+    demand.exact = true;
+    cr_expect_str_eq(match_contract_text(&demand, text, sizeof text), "f32-exact and max_relative_error=0.01");
 }

@@ -42,6 +42,7 @@ size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant)
 /* One offer and the tensors it points to. */
 struct offer_parts {
     Penstock__ModelOffer offer;
+    Penstock__MeasuredError measured;
     Penstock__TensorSig in, out, more[OUTPUTS_MAX], *ins[1], *outs[1 + OUTPUTS_MAX];
     char names[OUTPUTS_MAX][8];
     Penstock__WarmTime warm, *warms[1];
@@ -117,6 +118,17 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     offer->name = text(model->name);
     offer->version = model->version;
     offer->backend = text(model->backend);
+    offer->measures = model->measures;
+    offer->contract_precision = model->contract_precision;
+    offer->contract_error = model->contract_error;
+    offer->contract_exact = model->contract_exact;
+    if (model->error_source) {
+        penstock__measured_error__init(&parts->measured);
+        parts->measured.largest = model->error;
+        parts->measured.source = text(model->error_source);
+        parts->measured.repeatable = !model->unrepeatable;
+        offer->measured = &parts->measured;
+    }
     offer->precision = model->precision;
     offer->max_batch_size = model->max_batch;
     offer->max_queue_delay_us = model->delay_us;
@@ -272,6 +284,8 @@ size_t wire_job(uint8_t *meta, const struct wire_job *job, size_t *ret_raw_bytes
     request.n_outputs = job->output != NULL;
     request.tags = tags;
     request.n_tags = job->tag != NULL;
+    request.max_relative_error = job->error_max;
+    request.f32_exact = job->exact;
     request.needs = needs;
     request.n_needs = job->need != NULL;
     request.explain = job->explain;

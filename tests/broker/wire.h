@@ -44,6 +44,12 @@ struct wire_model {
     const char *takes_name; /* of x, when it has another name */
     const struct wire_step *steps;
     size_t steps_count;
+    const char *error_source; /* "seeded": its error was measured; NULL = it was not */
+    double error;             /* the largest */
+    bool unrepeatable, measures;
+    enum precision contract_precision; /* of its config.json */
+    double contract_error;
+    bool contract_exact;
     uint64_t sequence_idle_us; /* it keeps state between the jobs of a sequence */
 };
 
@@ -80,6 +86,8 @@ struct wire_job {
     uint8_t fill;
     const char *backend, *output, *tag, *need, *tenant;
     enum precision precision;
+    double error_max; /* JobMeta.max_relative_error */
+    bool exact;
     uint8_t priority;
     uint64_t deadline_us;
     bool no_digest, no_cache;

@@ -134,7 +134,7 @@ Test(command, submit_writes_npy_and_takes_it_back)
     size_t size = 0;
     struct pen_tensor t;
     uint8_t *bytes = file_read(file, &size);
-    cr_assert_eq(npy_read(bytes, size, file, &t, NULL), PEN_OK);
+    cr_assert_eq(npy_view(bytes, size, file, &t, NULL), PEN_OK);
     cr_assert(t.rank == 4 && t.dims[1] == 8 && t.dtype == PEN_DTYPE_U8);
     cr_assert_eq(((const uint8_t *)t.data)[13], 255);
     free(bytes);

@@ -22,7 +22,7 @@ static enum pen_status read_header(const char *header, size_t bytes, struct pen_
 {
     static uint8_t file[4096];
     struct pen_error error = {.status = PEN_OK, .text = ""};
-    enum pen_status status = npy_read(file, make(file, header, bytes), "test.npy", t, &error);
+    enum pen_status status = npy_view(file, make(file, header, bytes), "test.npy", t, &error);
     cr_assert(status == PEN_OK || strstr(error.text, "test.npy"), "the sentence names the file: %s", error.text);
     return status;
 }
@@ -65,7 +65,7 @@ Test(npy, every_truncation_is_an_error_not_a_crash)
         struct pen_tensor t;
         uint8_t *copy = malloc(cut + 1); /* its own block: the sanitizer sees one byte too far */
         memcpy(copy, file, cut);
-        cr_assert_neq(npy_read(copy, cut, "cut", &t, NULL), PEN_OK);
+        cr_assert_neq(npy_view(copy, cut, "cut", &t, NULL), PEN_OK);
         free(copy);
     }
 }
@@ -81,19 +81,19 @@ Test(npy, what_is_written_is_read_back)
                             .data = values,
                             .bytes = sizeof values},
                       out;
-    cr_assert_eq(npy_write(path, &in, NULL), PEN_OK);
+    cr_assert_eq(npy_save(path, &in, NULL), PEN_OK);
     uint8_t file[1024];
     FILE *f = fopen(path, "rb");
     size_t size = fread(file, 1, sizeof file, f);
     fclose(f);
     remove(path);
-    cr_assert_eq(npy_read(file, size, path, &out, NULL), PEN_OK);
+    cr_assert_eq(npy_view(file, size, path, &out, NULL), PEN_OK);
     cr_assert_eq(out.dtype, PEN_DTYPE_I16);
     cr_assert_eq(out.rank, 3);
     cr_assert_eq(out.dims[2], 3);
     cr_assert_eq(((const uint8_t *)out.data - file) % 64, 0, "data begin at a multiple of 64");
     cr_assert_eq(memcmp(out.data, values, sizeof values), 0);
     struct pen_error error = {.status = PEN_OK, .text = ""};
-    cr_assert_eq(npy_write("/nowhere/x.npy", &in, &error), PEN_ERR_IO);
+    cr_assert_eq(npy_save("/nowhere/x.npy", &in, &error), PEN_ERR_IO);
     cr_assert(strstr(error.text, "/nowhere/x.npy") != NULL);
 }

@@ -198,6 +198,12 @@ def bad_requests(gateway):
 
 
 def pool_features(gateway, echo):
+    stated = gateway.ask("v2/models/batched/infer", {"inputs": [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], "parameters": {"penstock_precision": "max_relative_error=1e-6"}})
+    rests = json.loads(stated.body).get("parameters", {})
+    check(stated.status == 200 and rests.get("penstock_backend") and float(rests["penstock_max_relative_error"]) <= 1e-6 and rests.get("penstock_engine_build"),
+          "a stated precision, and what the answer rests on", stated.body)
+    refused(gateway.ask("v2/models/batched/infer", {"inputs": [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], "parameters": {"penstock_precision": "f33"}}), 400, "is no precision",
+            "a precision that there is not")
     answer = gateway.infer("batched", [tensor("x", "FP32", [2, 4], data=[1, 9, 5, 7, 4, 3, 2, 1])], [{"name": "y", "parameters": {"classification": 2}}])
     check(answer.json["outputs"][0]["data"] == ["9.000000:1", "7.000000:3", "4.000000:0", "3.000000:1"] and answer.json["outputs"][0]["shape"] == [2, 2]
           and answer.json["outputs"][0]["datatype"] == "BYTES", "classes", answer.body)

@@ -106,6 +106,39 @@ static void make_debug(void)
     making_end("result_debug");
 }
 
+static void make_contracts(void)
+{
+    static Penstock__MeasuredError measured = PENSTOCK__MEASURED_ERROR__INIT;
+    Penstock__JobMeta meta = making_job();
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
+    Penstock__WorkerUpdate update = PENSTOCK__WORKER_UPDATE__INIT;
+    meta.max_relative_error = 0.01;
+    making_begin("SUBMIT that states a bound on its error");
+    making_group(making_example(FRAME_SUBMIT), &meta.base, &making_image, 1);
+    making_end("submit_contract");
+    welcome.contracts = true;
+    making_begin("WELCOME of a broker that keeps such bounds");
+    making_header(making_example(FRAME_WELCOME), &welcome.base);
+    making_end("welcome_contracts");
+    measured.largest = 0.0018;
+    measured.mean = 0.00011;
+    measured.inputs = 4;
+    measured.source = "seeded";
+    measured.repeatable = true;
+    offer.name = "digits";
+    offer.version = 3;
+    offer.measured = &measured;
+    offer.contract_precision = PRECISION_F32;
+    offer.contract_error = 0.05;
+    offer.contract_exact = true;
+    update.models = offers;
+    update.n_models = 1;
+    making_begin("WORKER_UPDATE with a model whose error was measured, and what its config.json states");
+    making_header(making_example(FRAME_WORKER_UPDATE), &update.base);
+    making_end("worker_update_measured");
+}
+
 static void make_timeouts(void)
 {
     Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT, *offers[] = {&offer};
@@ -210,6 +243,7 @@ void vectors_later_make(void)
     make_debug();
     make_timeouts();
     make_needs();
+    make_contracts();
     make_detached();
     make_alone();
 }

@@ -156,6 +156,15 @@ def make(**options):
     return job.make_job("m", options.pop("inputs", {"x": np.zeros(2, np.float32)}), copy=True, tenant="", digest_kind=wire.XXH3, **options)
 
 
+def contracts():
+    for text, number, bound, exact in (("max_relative_error=1e-2", 0, 1e-2, False), ("f32-exact", 1, 0.0, True), ("f32", 1, 0.0, False)):
+        made = make(precision=text)
+        meta = schema.JobMeta.FromString(made.meta)
+        check((made.precision, meta.max_relative_error, meta.f32_exact, made.contract) == (number, bound, exact, bool(bound or exact)), f"precision {text}", meta)
+    for text in ("max_relative_error=", "max_relative_error=0", "max_relative_error=nan", "max_relative_error=inf", "f64-exact"):
+        refused(penstock.InvalidError, lambda: make(precision=text), f"precision {text}")
+
+
 def refusals():
     refused(penstock.InvalidError, lambda: make(precision="f99"), "an unknown precision")
     refused(penstock.InvalidError, lambda: make(priority=256), "a priority beyond 255")
@@ -193,6 +202,7 @@ def main():
     arrays()
     strange_answers()
     descriptions()
+    contracts()
     refusals()
     package.end()
 

@@ -387,11 +387,12 @@ static void check_idle(struct sim *sim)
         bool idle = false, busy = false, loading = false, there = lane->demand.worker == 0;
         TAILQ_FOREACH(offer, &lane->model->offers, in_model)
         {
+            const struct capability have = offer_capability(offer);
             if (lane->demand.worker && lane->demand.worker != offer->worker->uuid)
                 continue;
             there |= offer->worker->state == WORKER_READY || offer->worker->ended_us != 0; /* it is read out first */
             idle |= offer->worker->state == WORKER_READY && offer->worker->messages == 0 && !offer->cold &&
-                    match_capable(&lane->demand, offer->meta->backend, offer->precision, offer->worker->tags);
+                    match_capable(&lane->demand, &have);
             loading |= offer->worker->warming == offer;
             busy |= offer->worker->messages > 0 || offer->worker->paused;
         }

@@ -453,3 +453,41 @@ Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
             PEN_ERR_INVALID, "bilinear|area|cubic|nearest");
     refuses("{\"picture\":{\"steps\":[{\"normalize\":{\"std\":[0]}}]}}", PEN_ERR_INVALID, "divided by it");
 }
+
+/* ---- precision and calibration --------------------------------------------------------------------------------------- */
+
+Test(config, what_answers_keep_and_what_they_are_measured_on_is_read)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(
+        parse(
+            "{\"precision\":\"max_relative_error=1e-2\",\"calibration\":{\"sets\":[{\"x\":\"x1.npy\",\"y\":\"y1.npy\"},"
+            "{\"x\":\"x2.npy\"}],\"ranges\":{\"x\":[-1,3]}}}",
+            &c, &error) == PEN_OK,
+        "%s", error.text);
+    cr_expect(c.contract.error_max == 1e-2 && !c.contract.exact && c.contract.precision == PEN_PRECISION_ANY);
+    cr_assert(c.calibration.sets == 2 && c.calibration.files_count == 3 && c.calibration.ranges_count == 1);
+    cr_expect_str_eq(c.calibration.files[1].input, "y");
+    cr_expect_str_eq(c.calibration.files[2].file, "x2.npy");
+    cr_expect_eq(c.calibration.files[2].set, 1u);
+    cr_expect(c.calibration.ranges[0].low == -1.0 && c.calibration.ranges[0].high == 3.0);
+    config_fini(&c);
+    cr_assert(parse("{\"precision\":\"f32-exact\"}", &c, &error) == PEN_OK);
+    cr_expect(c.contract.exact && c.contract.precision == PEN_PRECISION_F32);
+    config_fini(&c);
+}
+
+Test(config, a_precision_or_calibration_that_cannot_be_gets_a_sentence)
+{
+    refuses("{\"precision\":\"f33\"}", PEN_ERR_INVALID, "'f33' is no precision; there is any|f32|");
+    refuses("{\"precision\":\"max_relative_error=0\"}", PEN_ERR_INVALID, "a number above 0");
+    refuses("{\"precision\":\"max_relative_error=nan\"}", PEN_ERR_INVALID, "a number above 0");
+    refuses("{\"precision\":2}", PEN_ERR_INVALID, "precision");
+    refuses("{\"calibration\":{\"sets\":[{}]}}", PEN_ERR_INVALID, "each set is an object of 1 to 64 inputs");
+    refuses("{\"calibration\":{\"sets\":[{\"x\":\"../x.npy\"}]}}", PEN_ERR_INVALID, "without a '/'");
+    refuses("{\"calibration\":{\"sets\":[{\"x\":1}]}}", PEN_ERR_INVALID, "calibration.sets");
+    refuses("{\"calibration\":{\"ranges\":{\"x\":[1,0]}}}", PEN_ERR_INVALID, "the smaller one first");
+    refuses("{\"calibration\":{\"ranges\":[1]}}", PEN_ERR_INVALID, "is an object of at most 64 inputs");
+    refuses("{\"calibration\":{\"files\":[]}}", PEN_ERR_INVALID, "unknown key 'files'");
+}

@@ -2,6 +2,7 @@
 #include "hello.h"
 
 #include "ensemble.h"
+#include "measure.h"
 #include "tensor_codec.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -210,6 +211,53 @@ static void steps_warm(struct hello *hello, struct served *const *models, size_t
     offer->n_warm = 1;
 }
 
+static void measured_put(struct hello *hello, const struct pen_measured *measured, Penstock__ModelOffer *offer)
+{
+    Penstock__MeasuredError *to = take(hello, 1, sizeof *to);
+    if (!to)
+        return;
+    penstock__measured_error__init(to);
+    to->largest = measured->largest;
+    to->mean = measured->mean;
+    to->inputs = measured->inputs;
+    to->source = text(hello, pen_measured_source_name(measured->source));
+    to->repeatable = measured->repeatable;
+    offer->measured = to;
+}
+
+static bool measures(const struct hello_facts *facts)
+{
+    return facts->options->measure && strcmp(facts->options->measure, "off") != 0;
+}
+
+/* Its error, or whether it will be measured. */
+static void measured_fill(struct hello *hello, const struct hello_facts *facts, const struct served *served,
+                          Penstock__ModelOffer *offer)
+{
+    struct pen_measured measured;
+    if (measure_result(served, &measured))
+        measured_put(hello, &measured, offer);
+    else
+        offer->measures = measures(facts) && atomic_load(&served->measured_as) == SERVED_NOT_MEASURED;
+}
+
+/* Of an ensemble: the worst of its steps, once all have been measured. */
+static void steps_measured(struct hello *hello, const struct hello_facts *facts, struct served *const *models,
+                           size_t count, Penstock__ModelOffer *offer)
+{
+    struct pen_measured worst = {.repeatable = true};
+    bool all = true;
+    for (size_t i = 0; i < count; i++) {
+        struct pen_measured step = {0};
+        bool known = measure_result(models[i], &step);
+        measured_worse(&worst, &step);
+        all &= known;
+        offer->measures |= !known && measures(facts) && atomic_load(&models[i]->measured_as) == SERVED_NOT_MEASURED;
+    }
+    if (all && count > 0)
+        measured_put(hello, &worst, offer);
+}
+
 static void digest_fill(struct hello *hello, const struct digest *digest, Penstock__ModelOffer *offer)
 {
     offer->digest.data = take(hello, sizeof digest->bytes, 1);
@@ -235,6 +283,7 @@ static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, 
     digest_fill(hello, &digest, offer);
     for (size_t i = 0; i < count; i++)
         offer->cacheable &= models[i]->cacheable;
+    steps_measured(hello, facts, models, count, offer);
     steps_warm(hello, models, count, offer);
 }
 
@@ -281,6 +330,9 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->device = text(hello, facts->identity->device);
     offer->precision = (uint32_t)served_precision(served, facts->identity->precision);
     offer->annotates = true;
+    offer->contract_precision = (uint32_t)served->config.contract.precision;
+    offer->contract_error = served->config.contract.error_max;
+    offer->contract_exact = served->config.contract.exact;
     offer->preprocess = text(hello, served->config.preprocess.text);
     batching(hello, served, offer);
     version_labels(hello, served, offer);
@@ -296,6 +348,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->ready = !served->residence.cold && !served->residence.leaving;
     offer->load_us = served->residence.load_us;
     warm_times(hello, served, offer);
+    measured_fill(hello, facts, served, offer);
     labels(hello, served, offer);
 }
 

@@ -194,6 +194,12 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
                "Batches given to a device that was computing another of the slot.", atomic_load(&stats->runs_ahead));
     put_number(&page, "shapes_prepared_total", "counter", "Shapes made ready while jobs waited.",
                atomic_load(&stats->prepared));
+    uint64_t measured = 0, recalled = 0;
+    pen_measure_counts(&measured, &recalled);
+    put_number(&page, "measurements_total", "counter",
+               "Measurements made: of models' errors against the reference, and trials of f16.", measured);
+    put_number(&page, "measurements_recalled_total", "counter",
+               "Results of earlier measurements that were found beside the models instead.", recalled);
     put_number(&page, "kernels_compiled_total", "counter", "Kernels the backend has compiled.",
                pen_engine_compiled(vitals->engine));
     put_number(&page, "kernels_compiled_after_ready_total", "counter",

@@ -56,6 +56,7 @@ static void post(struct watch *watch)
     pthread_mutex_unlock(&watch->lock);
     retired_offered(&watch->retired, generation);
     outbox_wake(watch->context.outbox);
+    measurer_wake(watch->context.measurer);
 }
 
 /* ---- room -------------------------------------------------------------------------------------------------------------------------- */
@@ -282,6 +283,16 @@ static void note_sequences(const struct watch *watch)
             catalog->models[i]->residence.sequences = states_of(watch->context.states, catalog->models[i]);
 }
 
+/* True: watch_tell was called. */
+static bool told(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    bool changed = watch->changed;
+    watch->changed = false;
+    pthread_mutex_unlock(&watch->lock);
+    return changed;
+}
+
 static void *watch_main(void *argument)
 {
     struct watch *watch = argument;
@@ -295,7 +306,8 @@ static void *watch_main(void *argument)
         pause_for(watch, step_us < wait_us ? step_us : wait_us);
         orders_run(watch);
         note_sequences(watch);
-        bool changed = retired_steps(&watch->retired, atomic_load(&watch->settled));
+        bool changed = told(watch);
+        changed |= retired_steps(&watch->retired, atomic_load(&watch->settled));
         changed |= room_step(watch);
         if (clock_now_us() >= look_us && !watch_stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
@@ -370,6 +382,16 @@ void watch_wake(struct watch *watch)
         return;
     pthread_mutex_lock(&watch->lock);
     watch->ordered = true;
+    pthread_mutex_unlock(&watch->lock);
+    pthread_cond_signal(&watch->wake);
+}
+
+void watch_tell(struct watch *watch)
+{
+    if (!watch)
+        return;
+    pthread_mutex_lock(&watch->lock);
+    watch->changed = watch->ordered = true;
     pthread_mutex_unlock(&watch->lock);
     pthread_cond_signal(&watch->wake);
 }

@@ -17,6 +17,7 @@
 #define WATCH_H
 
 #include "hello.h"
+#include "measurer.h"
 #include "orders.h"
 #include "outbox.h"
 #include "states.h"
@@ -29,9 +30,10 @@ struct watch_context {
     struct pen_engine *engine;
     const struct options *options; /* models, model_choices, watch_us */
     struct hello_facts facts;
-    struct outbox *outbox; /* woken when a hello is posted or an order is done */
-    struct orders *orders; /* borrowed */
-    struct states *states; /* borrowed; models with open sequences are kept */
+    struct outbox *outbox;     /* woken when a hello is posted or an order is done */
+    struct orders *orders;     /* borrowed */
+    struct measurer *measurer; /* told of each change; NULL = nothing is measured */
+    struct states *states;     /* borrowed; models with open sequences are kept */
 };
 
 enum pen_status watch_new(const struct watch_context *context, struct watch **ret_watch, struct pen_error *reterr);
@@ -39,6 +41,8 @@ void watch_free(struct watch *watch); /* waits for a load that is under way; NUL
 
 /* An order was pushed. NULL is fine. */
 void watch_wake(struct watch *watch);
+/* Something else of the offers has changed than the watch does itself: they are told anew. NULL is fine. Threads: any. */
+void watch_tell(struct watch *watch);
 
 /* Gives a hello with the changed list to the caller, and the number of the change. NULL: nothing new (or no watch). */
 struct hello *watch_take(struct watch *watch, uint64_t *ret_generation);

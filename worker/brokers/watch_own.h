@@ -16,9 +16,9 @@
 struct watch {
     struct watch_context context;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards stop, ordered, posted, generation */
+    pthread_mutex_t lock; /* guards stop, ordered, changed, posted, generation */
     pthread_cond_t wake;
-    bool stop, ordered;
+    bool stop, ordered, changed;
     struct hello *posted;
     atomic_bool any_posted; /* may be read without the lock */
     uint64_t generation;

@@ -60,6 +60,8 @@ static const struct json_field top_fields[] = {
     {"picture", config_read_picture},
     {"output", config_read_output},
     {"answer", config_read_answer},
+    {"precision", config_read_precision},
+    {"calibration", config_read_calibration},
     {NULL, NULL},
 };
 
@@ -82,6 +84,7 @@ void config_fini(struct config *config)
     ensemble_plan_free(config->plan);
     ensemble_plan_free(config->declared);
     config_states_free(&config->sequence);
+    config_calibration_free(&config->calibration);
     for (size_t i = 0; i < config->warmups_count; i++)
         free(config->warmups[i].inputs);
     config_init(config);
@@ -240,6 +243,8 @@ enum pen_status config_load(const struct config_place *place, struct config *con
     for (size_t i = 0; status == PEN_OK && i < config->sequence.states_count; i++)
         config->stamp = config_text_hash(config->stamp, config->sequence.states[i].initial,
                                          config->sequence.states[i].initial_bytes);
+    if (status == PEN_OK)
+        status = config_calibration_load(place, config, &inner);
     if (status != PEN_OK)
         return pen_error_set(reterr, status, "%.256s/%s: %.700s", place->folder, names[which], inner.text);
     return PEN_OK;

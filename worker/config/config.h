@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "contract.h"
 #include "penstock/status.h"
 #include "penstock/tensor.h"
 #include "ensemble_plan.h"
@@ -113,6 +114,32 @@ struct config_version_label {
     uint32_t share_ppm;
 };
 
+#define CONFIG_CALIBRATION_SETS_MAX   16u
+#define CONFIG_CALIBRATION_INPUTS_MAX 64u
+#define CONFIG_CALIBRATION_BYTES_MAX  (256u * 1024u * 1024u) /* of all files together */
+
+/* A file with one input of one set, and what is in it. */
+struct config_calibration_file {
+    uint32_t set;
+    char input[CONFIG_NAME_BYTES_MAX + 1], file[CONFIG_NAME_BYTES_MAX + 1];
+    char *bytes;
+    struct pen_tensor tensor; /* a view into `bytes`, without a name */
+};
+
+struct config_range {
+    char input[CONFIG_NAME_BYTES_MAX + 1];
+    double low, high;
+};
+
+/* On what the model's error is measured. */
+struct config_calibration {
+    size_t sets;
+    struct config_calibration_file *files;
+    size_t files_count;
+    struct config_range *ranges; /* without sets: what inputs are drawn from */
+    size_t ranges_count;
+};
+
 struct config {
     bool present;               /* false: there is no file; all fields below have their defaults */
     bool ensemble;              /* its platform is "ensemble" */
@@ -142,7 +169,9 @@ struct config {
     struct config_preprocess preprocess;
     struct config_picture picture;
     struct config_sequence sequence;
-    char *answer; /* the object "answer" as compact JSON; NULL = none. The room answer compiles it. */
+    char *answer;             /* the object "answer" as compact JSON; NULL = none. The room answer compiles it. */
+    struct contract contract; /* precision: holds for every answer */
+    struct config_calibration calibration;
     char **labels;
     size_t labels_count;
     char labels_file[CONFIG_NAME_BYTES_MAX + 1]; /* as written; read by config_load */

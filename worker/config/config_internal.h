@@ -38,6 +38,12 @@ void config_states_free(struct config_sequence *sequence);
 enum pen_status config_states_load(const struct config_place *place, struct config_sequence *sequence,
                                    struct pen_error *reterr);
 enum pen_status config_check_sequence(const struct config *config, struct pen_error *reterr);
+/* config_precision.c */
+config_reader config_read_precision, config_read_calibration;
+void config_calibration_free(struct config_calibration *calibration);
+/* Reads the files; their bytes are part of the config's stamp. */
+enum pen_status config_calibration_load(const struct config_place *place, struct config *config,
+                                        struct pen_error *reterr);
 /* config_text.c: gives *ret_text (free it), NUL-terminated */
 enum pen_status config_file_read(const struct config_place *place, const char *name, size_t limit, char **ret_text,
                                  size_t *ret_bytes, struct pen_error *reterr);

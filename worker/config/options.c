@@ -69,6 +69,9 @@ static const struct setting table[] = {
      "serve /metrics and /v2/health/ of this worker alone: an address such as 127.0.0.1:9100, or none"},
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,
      "run in a child process that is started again when it crashes"},
+    {"measure", SETTING_CHOICE, offsetof(struct options, measure), "beside", NULL, 0, 0, "beside|first|off",
+     "how far each model's answers are from the reference backend's: measured beside serving, first (before the worker "
+     "says hello), or not at all; results are kept beside the models, in .penstock-measured"},
     {"mode", SETTING_CHOICE, offsetof(struct options, mode), "default", NULL, 0, 0, "default|debug|prod",
      "debug: each operator is timed, checked and compared with the reference (slow), NaN or infinity ends its job; "
      "prod: checks of consistency and of numbers are off, of "
@@ -211,6 +214,8 @@ static enum pen_status own_take(const struct options *options, uint32_t threads,
                                whole ? budget : memory_bytes, m);
     if (status == PEN_OK)
         status = number_follow(options, "fold-limit", "fold_bytes", (uint64_t)options->fold_limit, m);
+    if (status == PEN_OK)
+        status = follow(options, "measure", "keep_measured", strcmp(options->measure, "off") != 0 ? "on" : "off", m);
     if (status == PEN_OK)
         status = follow(options, "placement", "placement", options->placement, m);
     return status == PEN_OK ? follow(options, "mode", "mode", options->mode, m) : status;

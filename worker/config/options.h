@@ -17,6 +17,7 @@ struct options {
     const char *broker, *models, *placement, *name, *mode, *log_level, *log_format;
     const char *key, *broker_key;
     const char *metrics; /* "none", or an address */
+    const char *measure;
     struct setting_list model_choices, tags;
     int64_t slots, threads, decoders;
     int64_t memory_limit, memory_budget, fold_limit, queue_bytes, frame_limit, sequence_memory;

@@ -180,6 +180,22 @@ enum pen_status catalog_take(struct catalog *catalog, const char *name, uint64_t
     return PEN_OK;
 }
 
+struct served *catalog_take_unmeasured(struct catalog *catalog)
+{
+    struct served *found = NULL;
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = 0; !found && i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        bool open = atomic_load(&served->measured_as) == SERVED_NOT_MEASURED && !served->config.plan;
+        if (open && !served->residence.cold && !served->withdrawn)
+            found = served;
+    }
+    if (found)
+        atomic_fetch_add(&found->users, 1);
+    pthread_mutex_unlock(&catalog->lock);
+    return found;
+}
+
 static size_t place_of(const struct catalog *catalog, const struct served *served)
 {
     size_t i = 0;

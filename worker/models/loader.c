@@ -2,6 +2,7 @@
 #include "loader.h"
 
 #include "background.h"
+#include "measure.h"
 #include "warmup.h"
 
 struct load {
@@ -22,6 +23,8 @@ static void load_aside(void *argument)
                                : served_heat(load->served, load->engine, load->reterr);
     if (load->status == PEN_OK)
         load->status = warmup_run(load->served, load->slots, load->reterr);
+    if (load->status == PEN_OK)
+        load->status = measure_settle(load->served, load->reterr);
 }
 
 static enum pen_status run(struct load *load, uint32_t threads, const char *name)

@@ -39,6 +39,9 @@ struct residence {
     uint32_t sequences; /* open sequences of a model with state, at the watch's last look */
 };
 
+/* What is known of the error of its answers (measure.h). */
+enum served_measured { SERVED_NOT_MEASURED, SERVED_MEASURED, SERVED_UNMEASURABLE };
+
 /* An input that the worker keeps instead of receiving it, and the output that it is taken from. */
 struct served_state {
     uint32_t input, output;
@@ -74,7 +77,9 @@ struct served {
     const char *format; /* static */
     enum pen_precision
         precision; /* the engine's precision, or INT8 for a model of integers; ANY = an ensemble: its steps have their own */
-    uint64_t memory_bytes; /* of the model; once it is warm, of its sessions, too */
+    struct pen_measured measured; /* valid once measured_as says SERVED_MEASURED, then unchanged */
+    atomic_int measured_as;       /* enum served_measured */
+    uint64_t memory_bytes;        /* of the model; once it is warm, of its sessions, too */
     struct residence residence;
     bool warmed;
     struct warm_time warm[BATCH_SHAPE_WARM_MAX];

@@ -167,8 +167,9 @@ static enum pen_status shape_warm(struct pen_session *session, struct served *se
 }
 
 /* The entry for batch sizes that no other entry names. */
-static const struct config_warmup *entry_default(const struct config *config, uint32_t batch)
+const struct config_warmup *warmup_entry(const struct served *served, uint32_t batch)
 {
+    const struct config *config = &served->config;
     const struct config_warmup *first = NULL;
     for (size_t i = 0; i < config->warmups_count; i++) {
         if (config->warmups[i].inputs_count == 0)
@@ -188,7 +189,7 @@ static enum pen_status entries_warm(struct pen_session *session, struct served *
         const struct config_warmup *entry = &served->config.warmups[i];
         uint32_t batch = entry->batch_size > 0 ? entry->batch_size : 1;
         struct warm_shape shape;
-        if (entry->inputs_count == 0 || entry == entry_default(&served->config, batch))
+        if (entry->inputs_count == 0 || entry == warmup_entry(served, batch))
             continue;
         enum pen_status status = warmup_shape(served, batch, entry, &shape, reterr);
         if (status == PEN_OK)
@@ -210,8 +211,7 @@ static enum pen_status session_warm(struct pen_session *session, struct served *
     served->warmed = count > 0;
     for (size_t i = 0; i < count; i++) {
         struct warm_shape shape;
-        enum pen_status status =
-            warmup_shape(served, batches[i], entry_default(&served->config, batches[i]), &shape, &open);
+        enum pen_status status = warmup_shape(served, batches[i], warmup_entry(served, batches[i]), &shape, &open);
         if (status == PEN_ERR_UNSUPPORTED || served->strings) {
             if (measure)
                 log_event(LOG_WARN, "model_not_warm", "model=%s version=%" PRIu64 " reason=%s", served->name,
@@ -235,7 +235,7 @@ enum pen_status warmup_helped(struct served *served, struct pen_error *reterr)
     if (served->config.plan || served->warm_count == 0 || served->warm[0].warm_us == 0)
         return PEN_OK;
     uint32_t batch = served->warm[0].batch;
-    enum pen_status status = warmup_shape(served, batch, entry_default(&served->config, batch), &shape, reterr);
+    enum pen_status status = warmup_shape(served, batch, warmup_entry(served, batch), &shape, reterr);
     if (status == PEN_OK)
         status = warm_once(served->seats[0].session, served, &shape, NULL, &first_us, reterr);
     if (status == PEN_OK)

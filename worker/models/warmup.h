@@ -23,6 +23,9 @@ struct warm_shape {
 enum pen_status warmup_shape(const struct served *served, uint32_t batch, const struct config_warmup *entry,
                              struct warm_shape *ret_shape, struct pen_error *reterr);
 
+/* The entry of model_warmup that counts for this batch size; NULL = none. */
+const struct config_warmup *warmup_entry(const struct served *served, uint32_t batch);
+
 /* The batch sizes to warm, ascending, each once. Returns their number, at most BATCH_SHAPE_WARM_MAX. */
 size_t warmup_batches(const struct served *served, uint32_t ret_batches[BATCH_SHAPE_WARM_MAX]);
 

@@ -15,7 +15,7 @@
 
 /* Fields that are the same in every result of this worker. Texts are borrowed. */
 struct identity {
-    const char *worker, *backend, *device, *library;
+    const char *worker, *backend, *device, *library, *isa, *build;
     enum precision precision;
 };
 

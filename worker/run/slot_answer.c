@@ -3,6 +3,7 @@
 
 #include "deadline.h"
 #include "logline.h"
+#include "measure.h"
 #include "tensor_codec.h"
 
 #include <inttypes.h>
@@ -84,7 +85,30 @@ static void times_fill(const struct slot *slot, const struct task *task, struct 
     meta->split_us = now_us - timing.end_us;
 }
 
-static void meta_fill(const struct slot *slot, const struct batch *batch, Penstock__ResultMeta *meta)
+/* What was measured of the model, or of the steps that ran: the answer says how far it may be off. */
+static void measured_fill(const struct batch *batch, Penstock__MeasuredError *measured, Penstock__ResultMeta *meta)
+{
+    const struct ensemble_plan *plan = batch->served->config.plan;
+    struct pen_measured all = {.repeatable = true};
+    bool known = plan || measure_result(batch->served, &all);
+    for (size_t i = 0; known && plan && i < plan->steps_count; i++) {
+        struct pen_measured step = {0};
+        known = measure_result(batch->tasks[0]->chain->steps[i], &step);
+        measured_worse(&all, &step);
+    }
+    if (!known)
+        return;
+    penstock__measured_error__init(measured);
+    measured->largest = all.largest;
+    measured->mean = all.mean;
+    measured->inputs = all.inputs;
+    measured->source = meta_text(pen_measured_source_name(all.source));
+    measured->repeatable = all.repeatable;
+    meta->measured = measured;
+}
+
+static void meta_fill(const struct slot *slot, const struct batch *batch, Penstock__MeasuredError *measured,
+                      Penstock__ResultMeta *meta)
 {
     const struct identity *identity = slot->context.identity;
     const struct served *served = batch->served;
@@ -94,12 +118,15 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, Pensto
     meta->backend = meta_text(identity->backend);
     meta->device = meta_text(identity->device);
     meta->library = meta_text(identity->library);
+    meta->isa = meta_text(identity->isa);
+    meta->build = meta_text(identity->build);
     meta->worker = meta_text(identity->worker);
     meta->precision = (uint32_t)served_precision(served, identity->precision);
     meta->batch_size = (uint32_t)batch->count;
     const struct digest *digest = served->config.plan ? &batch->tasks[0]->chain->digest : &served->digest;
     meta->model_digest.data = (uint8_t *)meta_text((const char *)digest->bytes);
     meta->model_digest.len = sizeof digest->bytes;
+    measured_fill(batch, measured, meta);
 }
 
 /* Labels go into the meta, so their size is limited as well; annotations may need half of the room. */
@@ -213,12 +240,13 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
                         const struct pen_tensor *outputs, size_t count, struct timing timing)
 {
     Penstock__ResultMeta meta;
+    Penstock__MeasuredError measured;
     char *label_pointers[TASK_LABELS_MAX];
     struct pen_tensor views[SERVED_TENSORS_MAX];
     struct pen_error error = {0};
     struct task *task = batch->tasks[index];
     int labels = batch->served->labels_output;
-    meta_fill(slot, batch, &meta);
+    meta_fill(slot, batch, &measured, &meta);
     times_fill(slot, task, timing, &meta);
     if (task->layers) {
         meta.layers = slot->work->layers.rows;

@@ -112,6 +112,10 @@ enum pen_status inference_submit(struct inference *inference, struct gateway_ses
     options.sequence_id = inference->sequence_id;
     options.traceparent = inference->traceparent;
     options.flags = flags_of(inference);
+    if (inference->precision)
+        status = pen_job_options_precision(&options, inference->precision, reterr);
+    if (status != PEN_OK)
+        return status;
     options.release = hold_release;
     options.release_arg = inference->hold;
     options.callback = on_end;

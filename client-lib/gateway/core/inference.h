@@ -36,8 +36,9 @@ struct inference {
     struct hold *hold;                /* names, texts and data */
     const char *model, *version, *id; /* version: digits, a label or ""; id: NULL = none */
     size_t inputs_count, outputs_count, parameters_count, needs_count;
-    bool binary_default; /* of outputs that say nothing about it, and of those that nobody asked for by name */
-    bool trace;
+    bool binary_default;    /* of outputs that say nothing about it, and of those that nobody asked for by name */
+    bool trace, provenance; /* provenance: the answer says what its numbers rest on */
+    const char *precision;  /* a contract's text, checked when it is submitted; NULL = any */
     uint8_t priority;
     uint64_t timeout_us, sequence_id;
     bool sequence_start, sequence_end;

@@ -134,6 +134,14 @@ static bool take_custom(struct grpc_reader *reader, const char *name, const para
     }
 }
 
+static bool take_precision(struct grpc_reader *reader, const parameter_message *value)
+{
+    reader->inference->provenance = true;
+    reader->inference->precision = parameter_text(value);
+    return (reader->inference->precision && is_text(reader->inference->precision, PARAMETER_TEXT_BYTES)) ||
+           fail(reader, "penstock_precision is a string_param");
+}
+
 static bool take_require(struct grpc_reader *reader, const parameter_message *value)
 {
     const char *text = parameter_text(value);
@@ -158,6 +166,10 @@ static bool take_request_parameter(struct grpc_reader *reader, const char *name,
         return take_number(reader, name, value, INT64_MAX, &inference->timeout_us);
     if (strcmp(name, "binary_data_output") == 0) /* of HTTP; here all outputs are bytes */
         return take_flag(reader, name, value, &ignored);
+    if (strcmp(name, "penstock_precision") == 0)
+        return take_precision(reader, value);
+    if (strcmp(name, "penstock_provenance") == 0)
+        return take_flag(reader, name, value, &inference->provenance);
     if (strcmp(name, "triton_enable_empty_final_response") == 0)
         return take_flag(reader, name, value, &reader->final);
     if (strcmp(name, INFERENCE_REQUIRE) == 0)

@@ -4,6 +4,7 @@
 
 #include "grpc_infer.h"
 #include "json_tensor.h"
+#include "provenance.h"
 #include "transcode.h"
 
 #define PACK_BYTES 1024u /* smaller answers go as they are */
@@ -128,6 +129,17 @@ static enum pen_status write_output(const struct inference *inference, const str
 
 /* ---- responses ---- */
 
+static void write_provenance(const struct inference *inference, const pen_result *result, struct bytes *to)
+{
+    struct provenance list[PROVENANCE_MAX];
+    size_t count = inference->provenance ? provenance_list(result, list) : 0;
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "penstock_%s", list[i].name);
+        write_text(to, RESPONSE_PARAMETERS, name, list[i].value);
+    }
+}
+
 static void write_begin(const struct inference *inference, const pen_result *result, bool final, struct bytes *to)
 {
     const struct pen_result_info *info = pen_result_info(result);
@@ -143,6 +155,7 @@ static void write_begin(const struct inference *inference, const pen_result *res
         write_number(to, RESPONSE_PARAMETERS, "sequence_start", PARAMETER_BOOL, inference->sequence_start);
         write_number(to, RESPONSE_PARAMETERS, "sequence_end", PARAMETER_BOOL, inference->sequence_end);
     }
+    write_provenance(inference, result, to);
     if (final)
         write_number(to, RESPONSE_PARAMETERS, "triton_final_response", PARAMETER_BOOL, 1);
 }

@@ -121,6 +121,17 @@ static bool read_custom(struct json *json, struct inference *inference, const ch
     }
 }
 
+/* Who states a precision is told what the answer keeps. */
+static bool read_precision(struct json *json, struct inference *inference)
+{
+    char text[PARAMETER_TEXT_BYTES];
+    if (!json_string(json, text, sizeof text))
+        return false;
+    inference->provenance = true;
+    inference->precision = inference_text(inference, text);
+    return inference->precision || json_fail(json, "no memory is left for a parameter");
+}
+
 static bool read_one(struct json *json, struct inference *inference, const char *name)
 {
     if (strcmp(name, "sequence_id") == 0)
@@ -135,6 +146,10 @@ static bool read_one(struct json *json, struct inference *inference, const char 
         return json_u64(json, &inference->timeout_us);
     if (strcmp(name, "binary_data_output") == 0)
         return json_flag(json, &inference->binary_default);
+    if (strcmp(name, "penstock_precision") == 0)
+        return read_precision(json, inference);
+    if (strcmp(name, "penstock_provenance") == 0)
+        return json_flag(json, &inference->provenance);
     if (strcmp(name, INFERENCE_REQUIRE) == 0)
         return read_require(json, inference);
     return read_custom(json, inference, name);

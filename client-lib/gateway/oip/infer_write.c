@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "json_tensor.h"
+#include "provenance.h"
 
 static const struct inference_output *wanted(const struct inference *inference, const char *name)
 {
@@ -99,6 +100,25 @@ static enum pen_status write_output(const struct inference *inference, const str
     return status == PEN_OK ? write_tensor(inference, &classes, regions, content, reterr) : status;
 }
 
+static void write_parameters(const struct inference *inference, const pen_result *result, struct bytes *to)
+{
+    struct provenance list[PROVENANCE_MAX];
+    bool sequence = inference->sequence_id && inference->sequence_id <= INT64_MAX;
+    size_t count = inference->provenance ? provenance_list(result, list) : 0;
+    if (!sequence && count == 0)
+        return;
+    bytes_text(to, ",\"parameters\":{");
+    if (sequence)
+        bytes_format(to, "\"sequence_id\":%" PRIu64 ",\"sequence_start\":%s,\"sequence_end\":%s",
+                     inference->sequence_id, inference->sequence_start ? "true" : "false",
+                     inference->sequence_end ? "true" : "false");
+    for (size_t i = 0; i < count; i++) {
+        bytes_format(to, "%s\"penstock_%s\":", sequence || i > 0 ? "," : "", list[i].name);
+        bytes_json_text(to, list[i].value);
+    }
+    bytes_text(to, "}");
+}
+
 static void write_begin(const struct inference *inference, const pen_result *result, struct bytes *to)
 {
     const struct pen_result_info *info = pen_result_info(result);
@@ -110,10 +130,7 @@ static void write_begin(const struct inference *inference, const pen_result *res
         bytes_text(to, ",\"id\":");
         bytes_json_text(to, inference->id);
     }
-    if (inference->sequence_id && inference->sequence_id <= INT64_MAX)
-        bytes_format(to, ",\"parameters\":{\"sequence_id\":%" PRIu64 ",\"sequence_start\":%s,\"sequence_end\":%s}",
-                     inference->sequence_id, inference->sequence_start ? "true" : "false",
-                     inference->sequence_end ? "true" : "false");
+    write_parameters(inference, result, to);
     bytes_text(to, ",\"outputs\":[");
 }
 

@@ -52,6 +52,13 @@ struct pen_model_offer {
     uint64_t memory_bytes;
     size_t warm_count;
     const struct pen_warm_time *warm;
+    bool measured;            /**< its error is known: the fields below */
+    bool measures;            /**< it is not yet, and will be */
+    double error_largest;     /**< relative, against the reference backend; infinity: no number says it */
+    double error_mean;        /**< the same, on average */
+    uint32_t error_inputs;    /**< sets of inputs that it was measured on */
+    const char *error_source; /**< "calibration", "seeded", "reference"; "" when not measured */
+    bool error_repeatable;    /**< equal inputs gave equal bits */
 };
 
 /** A name that a version carries. */

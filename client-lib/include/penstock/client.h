@@ -181,10 +181,23 @@ struct pen_job_options {
     const char *const *needs; /**< flags that the worker must have, as `penstock workers --json` lists them: "NAME" (it
                                       is on: not off, no, none, false, 0 or unavailable) or "NAME=VALUE"; at most 16 */
     size_t needs_count;
+    double max_relative_error; /**< only where the measured error of the model's answers is within it; with precision
+                                    "any" in whatever precision keeps it; 0 = none. UNSUPPORTED: nobody keeps it, and the
+                                    sentence names the best offer (proto/PROTOCOL.md, "Precision") */
+    bool
+        f32_exact; /**< with precision f32: alone in its batch, where equal inputs were found to give equal bits. Answers
+                         with one model, backend, device, library, isa and build then have equal bits for equal inputs */
 };
 
 /** Sets every field to its default. @param struct_bytes sizeof *options. Threads: any. */
 PEN_API void pen_job_options_init(struct pen_job_options *options, size_t struct_bytes);
+
+/**
+ * Sets precision, max_relative_error and f32_exact from a text: "any", "f32" (a class), "f32-exact" or
+ * "max_relative_error=1e-2". @return PEN_OK; INVALID with the list of forms, and nothing is set. Threads: any.
+ */
+PEN_API enum pen_status pen_job_options_precision(struct pen_job_options *options, const char *text,
+                                                  struct pen_error *reterr);
 
 /**
  * Submits and waits for the end. The inputs are borrowed until the call returns and are not copied when large.
@@ -286,6 +299,15 @@ struct pen_result_info {
     uint64_t detached_age_us;        /**< since it was accepted */
     uint64_t detached_left_us;       /**< until it is forgotten */
     uint64_t decode_us;              /**< decoding the job's pictures on the worker; 0 = it brought none */
+    const char *isa;                 /**< instruction set its kernels were chosen for: "avx512" */
+    const char *build;               /**< of the engine that computed it */
+    uint64_t age_us;                 /**< with cached: since it was stored */
+    bool measured;                   /**< the fields below are known */
+    double error_largest;     /**< relative error of this model there and in this precision, as it was measured */
+    double error_mean;        /**< the same, on average */
+    uint32_t error_inputs;    /**< sets of inputs that it was measured on */
+    const char *error_source; /**< "calibration", "seeded", "reference": what they were; "" when not measured */
+    bool error_repeatable;    /**< equal inputs gave equal bits */
 };
 
 /** PEN_OK, or why the job failed. Threads: any. */

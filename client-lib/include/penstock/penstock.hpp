@@ -115,6 +115,20 @@ class request
         options_.priority = level;
         return *this;
     }
+    /** "f32-exact", "max_relative_error=1e-2", or a class. Throws on another text. */
+    request &precision(const std::string &contract)
+    {
+        pen_error why{};
+        if (pen_job_options_precision(&options_, contract.c_str(), &why) != PEN_OK) {
+            raise(failure{why.status, why.text});
+        }
+        return *this;
+    }
+    request &max_relative_error(double bound)
+    {
+        options_.max_relative_error = bound;
+        return *this;
+    }
     request &precision(pen_precision demanded)
     {
         options_.precision = demanded;

@@ -11,11 +11,11 @@ from .errors import (BusyError, CancelledError, CorruptError, DeadlineError, Den
                      NoMemoryError, NotFoundError, PenstockError, PoolTimeoutError, RetryableError, ShapeError, TooLargeError, UnavailableError,
                      UnsupportedError, VersionError, WorkerLostError)
 from .pool import Model, Signature
-from .results import Annotation, Class, DetachedState, Result, Timings
+from .results import Annotation, Class, DetachedState, Measured, Result, Timings
 from .tensors import Tensor
 
 __version__ = "0.1.0"
 __all__ = ["Annotation", "AsyncClient", "BusyError", "CancelledError", "Class", "Client", "CorruptError", "DeadlineError", "DeniedError", "DetachedState",
-           "DeviceLostError", "DtypeError", "Future", "InternalError", "InvalidError", "IoError", "Model", "NoMemoryError", "NotFoundError", "PenstockError",
+           "DeviceLostError", "DtypeError", "Future", "InternalError", "InvalidError", "IoError", "Model", "Measured", "NoMemoryError", "NotFoundError", "PenstockError",
            "PoolTimeoutError", "Result", "RetryableError", "ShapeError", "Signature", "Tensor", "Timings", "TooLargeError", "UnavailableError",
            "UnsupportedError", "VersionError", "WorkerLostError"]

@@ -105,7 +105,8 @@ class Client(Driver):
         a Pillow image the pixels that it takes. outputs: names wanted, all without. version or label: which version of the model. parameters: of the model; part of the
         cache's key. tags: the worker must carry all. needs: flags that it must have, "NAME" or
         "NAME=VALUE". backend: which must run it. deadline: seconds from now. priority: 1 is the most urgent, 0 the model's default.
-        precision: the class demanded ("f32", ...). top_k: so many best classes of each row. cache=False: neither read from nor stored in the result cache.
+        precision: the class demanded ("f32", ...), "f32-exact", or a
+        bound on the measured error, "max_relative_error=1e-2". top_k: so many best classes of each row. cache=False: neither read from nor stored in the result cache.
         explain: Result.explanation. trace=True: kept for trace(); "layers": and the run's layers are measured. traceparent: W3C trace context. debug=True: it runs alone, in debug mode, on a worker
         with --allow-debug: Result.debug_log. ordered: its end is told
         only after those of all earlier ordered jobs of this client. sequence: of models that keep state between jobs: jobs of one number or text, a first one

@@ -83,7 +83,7 @@ class Connection:
         self.digest_kind = wire.XXH3
         self.frame_max = self.job_max = self.bulk_bytes = self.digest_first = self.bulk_port = self.broker_uuid = 0
         self.easy_bytes = 0  # payloads of no more bytes fit this broker's limits
-        self.detached = self.needs = self.leaving = self.draining = self.drop_wanted = False
+        self.detached = self.needs = self.contracts = self.leaving = self.draining = self.drop_wanted = False
         self.leave = NEVER
         self.held_since: Optional[float] = None
         self.left = 0  # brokers left in a row, without an answer between
@@ -167,6 +167,7 @@ class Connection:
         self.heartbeat = _clamp(welcome.heartbeat_us * 1e-6 or 0.5, 0.01, 60)
         self.liveness = _clamp(welcome.liveness_us * 1e-6 or 1.5, 2 * self.heartbeat, 300)
         self.frame_max, self.job_max, self.detached, self.needs = welcome.max_frame_bytes, welcome.max_job_bytes, welcome.detached, welcome.needs
+        self.contracts = welcome.contracts
         self.easy_bytes = min(self.job_max or 1 << 62, self.frame_max or 1 << 62)
         self.bulk_bytes, self.bulk_port, self.broker_uuid = welcome.bulk_bytes, welcome.bulk_port, welcome.broker_uuid
         self.digest_first = welcome.digest_first_bytes if welcome.bulk_bytes else 0

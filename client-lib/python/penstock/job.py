@@ -26,7 +26,7 @@ class Job:
     """One request of this client. `notify` is called once, without the client's lock, when it has ended and every earlier ordered job, too, if it is ordered."""
     __slots__ = ("client", "sequence", "meta", "frames", "payload_bytes", "inputs", "outputs", "parameters", "top_k", "digest", "digest_kind", "model_hash",
                  "tenant_hash", "sequence_id", "sequence_key", "priority", "precision", "flags", "labelled", "ordered", "deadline", "submitted", "state", "sends",
-                 "needs", "cancelled", "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
+                 "needs", "contract", "cancelled", "cancel_unsent", "result", "notify", "hashes", "waiter", "done")
 
     def __init__(self) -> None:
         self.client = self.sequence = 0
@@ -40,7 +40,7 @@ class Job:
         self.sequence_id = self.sequence_key = 0  # as in the envelope; what names the sequence on this side, number or text
         self.digest = wire.NO_DIGEST
         self.digest_kind = -1
-        self.labelled = self.needs = self.ordered = self.cancelled = self.cancel_unsent = self.hashes = False
+        self.labelled = self.needs = self.contract = self.ordered = self.cancelled = self.cancel_unsent = self.hashes = False
         self.done = False  # told: what is ordered may have its result before
         self.deadline = math.inf
         self.submitted = 0.0
@@ -172,6 +172,24 @@ def _fill_sequence(job: Job, sequence: Union[int, str], start: bool, end: bool) 
     return bytes(JobMeta(sequence=sequence).SerializeToString()) if isinstance(sequence, str) else b""
 
 
+def _contract(precision: str) -> Tuple[int, bytes]:
+    """The class of the envelope, and what the description says besides: "f32-exact" or "max_relative_error=X"."""
+    number = _PRECISION_NUMBERS.get(precision)
+    if number is not None:
+        return number, b""
+    if precision == "f32-exact":
+        return _PRECISION_NUMBERS["f32"], bytes(JobMeta(f32_exact=True).SerializeToString())
+    name, _, text = precision.partition("=")
+    try:
+        bound = float(text) if name == "max_relative_error" else 0.0
+    except ValueError:
+        bound = 0.0
+    if not 0.0 < bound < float("inf"):
+        raise InvalidError(f'precision "{precision}" is unknown; they are {", ".join(wire.PRECISIONS)}, f32-exact and max_relative_error=X, '
+                           "X a number above 0.")
+    return _PRECISION_NUMBERS["any"], bytes(JobMeta(max_relative_error=bound).SerializeToString())
+
+
 def _head(model: str, tenant: str, version: int, backend: str, label: str, explain: bool, trace: Union[bool, str]) -> metas.Head:
     if type(model) is not str or not 0 < len(model) <= wire.NAME_BYTES_MAX or (not model.isascii() and len(model.encode()) > wire.NAME_BYTES_MAX):
         raise InvalidError(f"a model needs a name of 1 to {wire.NAME_BYTES_MAX} bytes.")
@@ -187,9 +205,7 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
              sequence_end: bool = False, flags: int = 0, more: bytes = b"") -> Job:
     """The request in its packed form. What the arguments mean stands at Client.run. flags, more: of the envelope and of the description, besides."""
     job = Job()
-    number = _PRECISION_NUMBERS.get(precision)
-    if number is None:
-        raise InvalidError(f'precision "{precision}" is unknown; they are {", ".join(wire.PRECISIONS)}.')
+    number, contract = _contract(precision)
     if not 0 <= priority <= 255:
         raise InvalidError(f"priority {priority}: 1 (most urgent) to 255, 0 is the model's default.")
     head = _head(model, tenant, version, backend, label, explain, trace)
@@ -204,6 +220,9 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
     job.flags = flags if job.hashes else flags | wire.FLAG_NO_CACHE
     if sequence or sequence_start or sequence_end:
         parts.append(_fill_sequence(job, sequence, sequence_start, sequence_end))
+    if contract:
+        parts.append(contract)
+    job.contract = bool(contract)
     job.labelled, job.ordered = label != "", ordered
     job.priority, job.precision, job.model_hash, job.tenant_hash = priority, number, head.model_hash, head.tenant_hash
     return _finish(job, inputs, copy, digest_kind, deadline, parts)

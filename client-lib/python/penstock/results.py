@@ -36,6 +36,15 @@ class Timings(NamedTuple):
     decode: float = 0.0
 
 
+class Measured(NamedTuple):
+    """Relative errors of a model's answers against the reference backend, on so many sets of inputs. source: "calibration", "seeded" or "reference"."""
+    max_relative_error: float
+    mean_relative_error: float
+    inputs: int
+    source: str
+    repeatable: bool  # equal inputs gave equal bits
+
+
 class DetachedState(NamedTuple):
     """What becomes of a detached job. Times in seconds."""
     state: str  # "waiting", "running", "done"
@@ -101,6 +110,29 @@ class Result:
     @property
     def library(self) -> str:
         return str(self.meta.library)
+
+    @property
+    def isa(self) -> str:
+        """The instruction set that its kernels were chosen for."""
+        return str(self.meta.isa)
+
+    @property
+    def build(self) -> str:
+        """Of the engine that computed it."""
+        return str(self.meta.build)
+
+    @property
+    def age(self) -> Optional[float]:
+        """Seconds since it was stored; None when it is not from the result cache."""
+        return self.meta.age_us * 1e-6 if self.meta.cached else None
+
+    @property
+    def measured(self) -> Optional[Measured]:
+        """How far this model's answers may be off there, in this precision; None when nobody has measured it."""
+        if not self.meta.HasField("measured"):
+            return None
+        m = self.meta.measured
+        return Measured(m.largest, m.mean, m.inputs, m.source, m.repeatable)
 
     @property
     def precision(self) -> str:

@@ -121,7 +121,7 @@ class Session(Connection):
         while unsent:
             job = unsent[0]
             if job.state != jobs.ENDED:
-                rare = job.sends or job.labelled or job.needs or job.flags & _RARE or job.payload_bytes > self.easy_bytes
+                rare = job.sends or job.labelled or job.needs or job.contract or job.flags & _RARE or job.payload_bytes > self.easy_bytes
                 refused = self._misfit(job) if rare else None
                 if refused:
                     self._finish(job, self._local(job, *refused), now)
@@ -161,6 +161,9 @@ class Session(Connection):
             return "UNSUPPORTED", "this broker takes no detached jobs: it was started without --journal and without Redis."
         if job.needs and not self.needs:
             return "UNSUPPORTED", "this broker is too old to know the flags of workers: it would run the job anywhere. Name tags of workers instead."
+        if job.contract and not self.contracts:
+            return "UNSUPPORTED", ("this broker is too old to know max_relative_error and f32-exact: it would run the job in any precision. Name a class, such as "
+                                   "f32, instead.")
         if self.broker_minor == 0 and job.labelled:
             return "UNSUPPORTED", ("this broker speaks version 1.0 of the protocol and may not know labels: it would run the highest version, whatever the label "
                                    "says. Name the version itself.")

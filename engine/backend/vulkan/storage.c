@@ -7,8 +7,10 @@
 
 #include "assertion.h"
 #include "backend/vulkan/ops/ops.h"
+#include "backend/vulkan/storage_memo.h"
 #include "backend/vulkan/storage_pieces.h"
 #include "backend/vulkan/storage_trial.h"
+#include "graph/memo.h"
 
 /* Deviations on seeded inputs stay below this share of the bound (of its square, as errors of nodes add up): real inputs differ from seeded ones. */
 #define SHARE 0.2
@@ -163,7 +165,14 @@ static enum pen_status settle(struct plan *plan, const struct shape_env *env, st
 {
     PEN_ASSERT(plan->storage.state == VK_STORAGE_OPEN && !plan->trial, "a plan's storage is settled once");
     struct pen_error why = {0};
-    enum pen_status status = search(plan, env, &why);
+    enum pen_status status = PEN_OK;
+    if (!vk_storage_recall(plan, env)) {
+        memo_count_made();
+        status = search(plan, env, &why);
+        if (status == PEN_OK) {
+            vk_storage_keep(plan, env);
+        }
+    }
     plan->storage.state = status == PEN_OK ? VK_STORAGE_SETTLED : VK_STORAGE_UNTRIED;
     if (status == PEN_ERR_DEVICE_LOST) {
         plan->storage.state = VK_STORAGE_OPEN;

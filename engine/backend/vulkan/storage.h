@@ -5,7 +5,7 @@
  * by trial, once per plan, when it is made (open dims get usual sizes; where sizes follow from data, by the first exec): the partition runs on seeded inputs with all
  * nodes wide and with none; where an output deviates by more than a share of the bound for whole models, first the spelled-out functions and statistics are made wide,
  * then as many nodes from the inputs on as it takes: every later layer amplifies what an early one rounds, and early layers have few weights. Where that takes all of
- * them, pieces are tried one by one (storage_pieces.h), if enough numbers are compared.
+ * them, pieces are tried one by one (storage_pieces.h), if enough numbers are compared. What was found is kept beside the model (storage_memo.h).
  * Threads: open as plan_new; settle: any.
  */
 #ifndef VULKAN_STORAGE_H

@@ -93,6 +93,7 @@ struct pen_engine_options {
     uint64_t budget_bytes; /* cap on one model's file, constants and session memory; 0 = the defaults of README.md */
     /* Cap on what is computed from constants at the load, beside eight times the model's file; the rest is computed at each run. 0 = 256 MiB. */
     uint64_t fold_bytes;
+    bool keep_measured;      /* results of measurements are read and kept in files beside the models */
     bool optimise;           /* graph passes; pen_engine_options_init sets true */
     const char *skip_passes; /* names of graph passes to leave out, separated by commas; NULL = none */
     struct pen_explain
@@ -287,6 +288,50 @@ typedef void pen_tune_row_function(void *context, const struct pen_tune_row *row
 enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pen_tune_row_function *say, void *context,
                                 bool *ret_stored, struct pen_error *reterr);
 
+/* ---- the error of a model's answers ------------------------------------------------------------------------------------------------ */
+
+enum pen_measured_source {
+    PEN_MEASURED_REFERENCE,   /* the model runs on the reference backend: there is nothing to compare it with */
+    PEN_MEASURED_CALIBRATION, /* on inputs that the caller gave */
+    PEN_MEASURED_SEEDED       /* on inputs drawn in their ranges */
+};
+const char *pen_measured_source_name(enum pen_measured_source source); /* "calibration" */
+
+/* Relative errors against the reference backend (proto/PROTOCOL.md, "Precision"); infinity: an answer that no number is near to. */
+struct pen_measured {
+    double largest, mean;
+    uint32_t inputs; /* sets that were run; 0 for the reference */
+    enum pen_measured_source source;
+    bool repeatable; /* equal inputs gave equal bits */
+};
+
+struct pen_range {
+    double low, high; /* low < high, else it says nothing */
+};
+
+/* What a model is measured on. Borrowed for the call. */
+struct pen_measure_inputs {
+    const struct pen_tensor *tensors; /* [sets][inputs of the model], in the model's order, with data */
+    size_t sets;                      /* 0: inputs are drawn, always the same ones */
+    const struct pen_tensor *shapes;  /* without sets: [inputs], dims without -1, no data */
+    const struct pen_range *ranges;   /* without sets: [inputs], or NULL. Else floats are of 0..1 and -1..1 */
+};
+
+/* What an earlier measurement of the same content, build, device, precision and inputs has found and kept beside the model (graph/memo.h); of the reference: at
+ * once. False: nobody has measured it, or what is kept is broken. Threads: any. */
+bool pen_model_measured(const struct pen_model *model, const struct pen_measure_inputs *inputs,
+                        struct pen_measured *ret_measured);
+/*
+ * Loads the model on the reference backend as well, runs each set on both, once more to see whether the bits are the same, and keeps the result. It takes as long
+ * as the reference does, and as much memory as a second model; after 20 s the sets that were run must do. *ret_kept: it could be kept. UNSUPPORTED: the model is
+ * random, or inputs cannot be drawn. Threads: any, beside the model's sessions; stop: as pen_session_run.
+ */
+enum pen_status pen_model_measure(struct pen_model *model, const struct pen_measure_inputs *inputs,
+                                  const struct pen_stop *stop, struct pen_measured *ret_measured, bool *ret_kept,
+                                  struct pen_error *reterr);
+/* Of this process: measurements made (of errors, and trials of f16), and results found in files instead. Threads: any. */
+void pen_measure_counts(uint64_t *ret_made, uint64_t *ret_found);
+
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------- */
 
 struct pen_memory {
@@ -305,6 +350,8 @@ void pen_memory(struct pen_memory *ret_memory);
 void pen_memory_peak_reset(void); /* the peak is what is held now. Threads: any */
 
 const char *pen_engine_version(void);
+const char *pen_engine_build(void);                          /* differs when the code does: 16 hex digits, or "none" */
+const char *pen_engine_isa(const struct pen_engine *engine); /* of the processor: "avx512" */
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -436,6 +436,22 @@ static void sample_fold_bytes(void)
     cr_expect_lt(nodes_with("fold_bytes=64MiB", fold_write()), nodes_with("fold_bytes=1", fold_write()));
 }
 
+static void sample_keep_measured(void)
+{
+    const struct pen_tensor shape = {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, WIDTH}};
+    const struct pen_measure_inputs inputs = {.shapes = &shape};
+    for (int on = 0; on < 2; on++) {
+        struct world w;
+        struct pen_measured found;
+        bool kept = false;
+        dense_world(&w, SETS("backend=xnnpack", on ? "keep_measured=on" : "keep_measured=off"));
+        cr_assert_eq(pen_model_measure(w.model, &inputs, NULL, &found, &kept, &w.error), PEN_OK, "%s", w.error.text);
+        cr_expect_eq(kept, on != 0);
+        cr_expect_eq(pen_model_measured(w.model, &inputs, &found), on != 0);
+        close_world(&w);
+    }
+}
+
 /* ---- samples: on the Vulkan device that is here, lavapipe will do ---- */
 
 #define VULKAN "backend=vulkan", "vk_allow_software=on", "vk_validate=on"
@@ -661,6 +677,7 @@ static const struct sample {
     {"skip_passes", sample_skip_passes},
     {"budget_bytes", sample_budget_bytes},
     {"fold_bytes", sample_fold_bytes},
+    {"keep_measured", sample_keep_measured},
     {"vk_device", sample_vk_device},
     {"vk_allow_software", sample_vk_allow_software},
     {"vk_cache_dir", sample_vk_cache_dir},

@@ -1,8 +1,11 @@
 /* Floats stored as f16: layers whose rounding moves the outputs too far are found by trial and computed in f32; what lies between is converted. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "graph/memo.h"
 #include "../graph/build.h"
 #include "backend/vulkan/loader.h"
 #include "backend/vulkan/plan.h"
@@ -325,4 +328,38 @@ Test(vulkan_storage, another_word_for_the_trial_is_refused_with_a_sentence)
     config.vulkan.f16_trial = "maybe";
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_ERR_INVALID);
     cr_assert_not_null(strstr(error.text, "maybe"), "%s", error.text);
+}
+
+static void no_content(void *context, uint8_t ret_digest[16])
+{
+    (void)context;
+    memset(ret_digest, 7, 16);
+}
+
+/* What a trial found is kept beside the model: the next start tries nothing and computes the same. */
+Test(vulkan_storage, a_second_start_takes_what_the_first_has_found, .timeout = 120)
+{
+    struct scaled s;
+    char folder[] = "/tmp/penstock-trial-XXXXXX", command[128], first_note[300] = "", note[300] = "";
+    uint64_t made = 0, found = 0;
+    cr_assert_not_null(mkdtemp(folder));
+    struct memo *memo = memo_new(folder, no_content, NULL);
+    scaled_make(&s, 3000.0f, ROWS);
+    s.g->memo = memo;
+    double first = error_of(&s, "on", first_note);
+    memo_counts(&made, &found);
+    cr_expect(made == 1 && found == 0, "%d tried", (int)made);
+    cr_expect_eq(error_of(&s, "on", note), first, "the same nodes are f32");
+    cr_expect_str_eq(note, first_note);
+    memo_counts(&made, &found);
+    cr_expect(made == 1 && found == 1, "%d tried, %d found", (int)made, (int)found);
+    snprintf(command, sizeof command, "printf x >> %s/" MEMO_FILE, folder);
+    cr_assert_eq(system(command), 0);
+    cr_expect_eq(error_of(&s, "on", note), first);
+    memo_counts(&made, &found);
+    cr_expect_eq(made, 2u, "a broken file is not believed");
+    scaled_free(&s);
+    memo_free(memo);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
 }

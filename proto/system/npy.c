@@ -109,7 +109,7 @@ static enum pen_status header_parse(const char *text, const char *file, struct p
     return shape_of(value_of(text, "shape"), file, t, reterr);
 }
 
-enum pen_status npy_read(const uint8_t *bytes, size_t size, const char *file, struct pen_tensor *ret_tensor,
+enum pen_status npy_view(const uint8_t *bytes, size_t size, const char *file, struct pen_tensor *ret_tensor,
                          struct pen_error *reterr)
 {
     struct pen_tensor t = {.name = NULL};
@@ -177,7 +177,7 @@ static size_t header_write(const struct pen_tensor *t, char header[1024])
     return total;
 }
 
-enum pen_status npy_write(const char *file, const struct pen_tensor *tensor, struct pen_error *reterr)
+enum pen_status npy_save(const char *file, const struct pen_tensor *tensor, struct pen_error *reterr)
 {
     char header[1024];
     size_t length = header_write(tensor, header);
