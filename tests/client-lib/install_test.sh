@@ -30,7 +30,7 @@ $cxx -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror "$work/short.cpp" 
 "$work/short" || die "a program of penstock.hpp does not run"
 "$work/use_c" && "$work/use_cpp" || die "a program does not run against the shared library"
 
-$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium libcjson libpng libjpeg) -pthread -lm ||
+$cc "$work/use.c" -o "$work/use_static" $flags "$lib/libpenstock.a" $(pkg-config --libs libzmq libprotobuf-c libsodium libcjson libpng libjpeg libwebp libwebpdemux) -pthread -lm ||
     die "the static library does not link"
 "$work/use_static" || die "the statically linked program does not run"
 ! readelf -d "$work/use_static" | grep -q libpenstock || die "linked the shared library instead"

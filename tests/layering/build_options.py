@@ -123,6 +123,12 @@ def static():
     expect("libpng" not in links, "PENSTOCK_FOLDERS without picture: the tool links no library for pictures")
 
 
+def pictures():
+    off, on = (Build(f"-DPENSTOCK_PICTURES={switch}", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker") for switch in ("OFF", "ON"))
+    expect(off.compiles("worker/models/pictures_none.c") and not off.compiles("worker/models/pictures.c"), "PENSTOCK_PICTURES off: no decoders in workers")
+    expect(on.compiles("worker/models/pictures.c") and not on.compiles("worker/models/pictures_none.c"), "PENSTOCK_PICTURES: workers decode pictures")
+
+
 def answers():
     off, on = (Build(f"-DPENSTOCK_ANSWERS={switch}", "-DPENSTOCK_FOLDERS=proto;picture;engine;worker") for switch in ("OFF", "ON"))
     expect(off.compiles("worker/answer/answer_none.c") and not off.compiles("worker/answer/nms.c"), "PENSTOCK_ANSWERS off: no steps behind models")
@@ -217,7 +223,7 @@ def tests():
 CHECKED = {
     "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_STATIC": static, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
     "PENSTOCK_CHECKS": slow_checks, "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
-    "PENSTOCK_ANSWERS": answers,
+    "PENSTOCK_PICTURES": pictures, "PENSTOCK_ANSWERS": answers,
 }
 
 

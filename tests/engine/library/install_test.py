@@ -163,7 +163,7 @@ def beside_the_client(work, prefix, libraries):
     flags = tried(["pkg-config", "--cflags", "--libs", "--static", "penstock-engine"], "pkg-config --static").split()
     flags = [word if word != "-lpenstock-engine" else str(libraries / "libpenstock-engine.a") for word in flags]
     flags += tried(["pkg-config", "--cflags", "penstock"], "pkg-config of penstock").split()
-    needs = tried(["pkg-config", "--libs", "libzmq", "libprotobuf-c", "libpng", "libjpeg"], "what libpenstock.a needs").split()
+    needs = tried(["pkg-config", "--libs", "libzmq", "libprotobuf-c", "libpng", "libjpeg", "libwebp", "libwebpdemux"], "what libpenstock.a needs").split()
     tried([CC, both, "-o", work / "both_static", libraries / "libpenstock.a", *flags, *needs], "a program with both, static")
     expect((work / "both_static").exists() and subprocess.run([work / "both_static"]).returncode == 0, "a program with both, static, runs")
 

@@ -249,7 +249,7 @@ Test(tools, run_calls_a_gif_a_gif)
     }
     struct printed p = run(ARGS("--input", input_of("y.png")));
     cr_assert_neq(p.status, 0);
-    cr_assert_not_null(strstr(p.err, "neither PNG, JPEG nor BMP"), "%s", p.err);
+    cr_assert_not_null(strstr(p.err, "neither PNG, JPEG, WebP nor BMP"), "%s", p.err);
 }
 
 Test(tools, run_shows_the_best_classes_with_their_names)
