@@ -97,7 +97,8 @@ Test(models, every_conformance_model_reads_or_is_refused_by_name)
 /* A model on patterned inputs, plain and with each set of passes. */
 static void same_numbers(const char *name)
 {
-    static const struct pass_options sets[] = {{.fold = true}, {.fuse = true}, {.nhwc = true}, {.fold = true, .fuse = true, .nhwc = true}};
+    static const struct pass_options sets[] = {
+        {.fold = true}, {.fuse = true}, {.nhwc = true}, {.fold = true, .fuse = true, .nhwc = true}};
     char path[600];
     struct file plain;
     (void)snprintf(path, sizeof path, PENSTOCK_SHARED "/models/onnx/%s/model.onnx", name);
