@@ -224,6 +224,11 @@ def pool_features(gateway, echo):
     check(has.status == 200, "a flag that the worker has", has.body)
     refused(gateway.infer("batched", one, parameters={"penstock_require": "cpu_isa;wings=2", "timeout": 5000000}), 501, "tags and flags", "one that no worker has")
     refused(gateway.infer("batched", one, parameters={"penstock_require": ";"}), 400, "1 to 16 flags", "no flag at all")
+    two = [bytes(range(18)), bytes(range(100, 118))]
+    files = b"".join(struct.pack("<i", len(file)) + file for file in map(models.png, two))
+    looked = binary(gateway, "look", [tensor("x", "BYTES", [2])], [files])
+    check(looked.status == 200 and looked.body.endswith(struct.pack("<36f", *two[0], *two[1])), "two files of pictures", looked.body[:300])
+    refused(gateway.infer("look", [tensor("x", "BYTES", [1], data=["no picture"])]), 400, "picture", "a file that is no picture")
     late = echo.infer("null", [tensor("bytes", "UINT8", [1, 4], data=[1, 2, 3, 4])], parameters={"timeout": 200000})
     check(late.status == 504 and late.error, "a time-out", (late.status, late.body))
 

@@ -1,5 +1,7 @@
 """Small ONNX models, written field by field (onnx.proto), for the tests of the gateway."""
 import json
+import struct
+import zlib
 
 TYPES = {"FP32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BYTES": 8, "BOOL": 9, "FP16": 10, "FP64": 11, "UINT32": 12,
          "UINT64": 13, "BF16": 16}
@@ -40,8 +42,18 @@ def save(root, name, data, config):
     (root / name / "config.json").write_text(json.dumps(config))
 
 
+def png(rgb):
+    """A PNG of 3 x 2 pixels, from its 18 bytes."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = zlib.compress(b"\0" + rgb[:9] + b"\0" + rgb[9:])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 2, 8, 2, 0, 0, 0)) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
 def save_all(root):
-    """One identity per datatype; two inputs; running sums; a chain of two as an ensemble; one that is not loadable."""
+    """One identity per datatype; two inputs; running sums; a chain of two as an ensemble; files of pictures; one that is not loadable."""
+    save(root, "look", model([("x", "FP32", ["n", 2, 3, 3])], [("Identity", ["x"], ["y"])], [("y", "FP32", ["n", 2, 3, 3])]),
+         {"max_batch_size": 4, "picture": {"steps": [{"crop": {"width": 3, "height": 2}}, {"layout": "nhwc"}]}})
     for datatype in TYPES:
         save(root, "same_" + datatype.lower(), model([("x", datatype, ["n", "k"])], [("Identity", ["x"], ["y"])], [("y", datatype, ["n", "k"])]), {"max_batch_size": 0})
     save(root, "batched", model([("x", "FP32", ["n", 4])], [("Identity", ["x"], ["y"])], [("y", "FP32", ["n", 4])]), {"max_batch_size": 8})

@@ -162,6 +162,8 @@ def jobs(client):
     scores = tensor("x", np.array([[1, 9, 5, 7]], np.float32), "FP32")
     classes = client.infer("batched", [scores], outputs=[triton.InferRequestedOutput("y", class_count=2)]).as_numpy("y")
     check([c.decode() for c in classes.flatten()] == ["9.000000:1", "7.000000:3"], "classes", classes)
+    file = np.array([models.png(bytes(range(18)))], np.object_)
+    check(client.infer("look", [tensor("x", file, "BYTES")]).as_numpy("y").flatten().tolist() == list(range(18)), "a file of a picture")
     x = np.array([[1, 2]], np.float32)
     for name in (77, "a text"):
         seen = [client.infer("adder", [tensor("x", x, "FP32")], sequence_id=name, sequence_start=step == 0, sequence_end=step == 2).as_numpy("y").tolist() for step in range(3)]

@@ -99,6 +99,15 @@ def sequences(client):
     refused(penstock.InvalidError, lambda: add("x" * 256, 1), "255", "a text that is too long")
 
 
+def picture_files(client):
+    """The worker decodes them: one, several, and one that is broken."""
+    one, two = bytes(range(18)), bytes(range(50, 68))
+    result = client.run("look", {"x": models.png(one)})
+    check(result["y"].flatten().tolist() == list(one) and result.timings.decode > 0, "a file", result.timings)
+    check(client.run("look", {"x": [models.png(one), models.png(two)]})["y"].flatten().tolist() == list(one + two), "two files")
+    refused(penstock.CorruptError, lambda: client.run("look", {"x": models.png(one)[:40]}), "ends before its pixels", "half a file")
+
+
 def demands(client):
     """Flags of the worker."""
     flags = {flag.name: flag.value for flag in client.workers()[0].flags}
@@ -304,6 +313,7 @@ def main():
             many(client)
             sequences(client)
             demands(client)
+            picture_files(client)
             debug(client)
             steering(client, pool.clients)
             check(client.counters["messages_bad"] == 0, "nothing malformed", client.counters)
