@@ -133,7 +133,7 @@ enum pen_status kernel_qlinear_unary(struct kernel_call *k)
 enum pen_status kernel_byte_table(struct kernel_call *k)
 {
     const uint8_t *x = k->in[0].data, *table = k->in[1].data;
-    if (element_size(k->in[0].dtype) != 1 || element_size(k->in[1].dtype) != 1 ||
+    if (pen_dtype_bits(k->in[0].dtype) != 8 || pen_dtype_bits(k->in[1].dtype) != 8 ||
         shape_elements(&k->in[1].shape) != 256) {
         return kernel_fail(k, PEN_ERR_INVALID, "x must be bytes and the table 256 of them");
     }
