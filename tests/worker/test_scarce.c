@@ -164,7 +164,7 @@ static void start_once(void)
     worker_stop();
 }
 
-Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begin, .fini = end, .timeout = 300)
+Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begin, .fini = end, .timeout = 600)
 {
     static const unsigned step = 3; /* of some hundreds; what falls between is made up for by place */
     unsigned long k = 1;
@@ -192,7 +192,7 @@ Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begi
               "%u and %u", tally.ended[PEN_OK], tally.ended[PEN_ERR_NO_MEMORY]);
 }
 
-Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, .fini = end, .timeout = 300)
+Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, .fini = end, .timeout = 600)
 {
     static const unsigned rows[] = {3, 5, 7, 11, 17, 29, 47, 97, 199};
     cr_assert_eq(worker_start(), -1);
@@ -206,7 +206,7 @@ Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, 
     cr_expect_gt(lean_failed(), 100u, "%lu allocations failed", lean_failed());
 }
 
-Test(scarce, a_start_without_memory_ends_or_serves, .init = begin, .fini = end, .timeout = 300)
+Test(scarce, a_start_without_memory_ends_or_serves, .init = begin, .fini = end, .timeout = 600)
 {
     lean_fail_kth(1000000);
     start_once();
