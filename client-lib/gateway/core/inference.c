@@ -121,6 +121,7 @@ enum pen_status inference_submit(struct inference *inference, struct gateway_ses
     options.callback = on_end;
     options.callback_arg = inference;
     hold_retain(inference->hold);
+    session_busy(session);
     status = pen_client_submit(session->client, &options, &inference->job, reterr);
     if (status != PEN_OK)
         hold_release(inference->hold);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "http_work.h"
 #include "slow_peer.h"
 
 #define LINGER_US     1000000u
@@ -33,7 +32,7 @@ void connection_close(struct http_connection *connection)
         connection->shared->counts.bytes_in += work->received;
         connection->shared->counts.bytes_out += work->sent;
     }
-    http_work_free(work);
+    http_work_free(work, &connection->shared->shelf);
     connection->work = NULL;
     close(connection->fd);
     connection->fd = -1;
@@ -69,7 +68,7 @@ static bool run_head(struct http_connection *connection)
 {
     const struct http_server_options *options = &connection->shared->options;
     const char *why = NULL;
-    if (!connection->work && !(connection->work = http_work_new())) {
+    if (!connection->work && !(connection->work = http_work_new(&connection->shared->shelf))) {
         connection_close(connection);
         return false;
     }
@@ -80,7 +79,7 @@ static bool run_head(struct http_connection *connection)
     if (!began && connection->work->used > 0)
         connection->since_us = clock_now_us();
     if (progress == HTTP_WAITS && connection->work->used == 0) { /* nothing to keep */
-        http_work_free(connection->work);
+        http_work_free(connection->work, &connection->shared->shelf);
         connection->work = NULL;
         return false;
     }
@@ -166,6 +165,13 @@ void connection_run(struct http_connection *connection)
            runs[connection->state](connection)) {
     }
     connection->running = false;
+}
+
+void connection_ready(struct http_connection *connection)
+{
+    if (connection->work)
+        connection->work->drained = false;
+    connection_run(connection);
 }
 
 void connection_hang_up(struct http_connection *connection)

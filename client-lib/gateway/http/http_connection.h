@@ -8,6 +8,7 @@
 #define HTTP_CONNECTION_H
 
 #include "http_server.h"
+#include "http_work.h"
 
 enum connection_state {
     CONNECTION_HEAD,
@@ -18,13 +19,13 @@ enum connection_state {
     CONNECTION_CLOSED
 };
 
-struct http_work;
 struct http_connection;
 
 /* What all connections share. */
 struct connection_shared {
     struct http_server_options options;
     struct http_counts counts;
+    struct http_shelf shelf;
     unsigned under_way;
     bool draining;
     void (*ended)(struct connection_shared *shared,
@@ -44,6 +45,8 @@ struct http_connection {
     bool hung_up, running, in_again, spare, local;
 };
 
+/* The socket has bytes or room. Goes on as connection_run(). */
+void connection_ready(struct http_connection *connection);
 /* Goes on as far as it can without blocking. */
 void connection_run(struct http_connection *connection);
 /* The peer has gone, or has said that it sends no more: a request under way is given up. */

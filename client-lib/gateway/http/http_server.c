@@ -206,6 +206,7 @@ void http_server_free(struct http_server *server)
         connection_close(server->first);
     run_again(server);
     free_ended(server);
+    http_shelf_fini(&server->shared.shelf);
     close(server->poller);
     free(server);
 }
@@ -261,7 +262,7 @@ static void on_event(struct http_server *server, const struct epoll_event *event
     } else if (connection->state != CONNECTION_CLOSED) {
         if (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
             connection_hang_up(connection);
-        connection_run(connection);
+        connection_ready(connection);
     }
 }
 

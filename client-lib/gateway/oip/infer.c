@@ -1,6 +1,5 @@
 #include "infer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,13 +79,23 @@ static void end_badly(struct exchange *exchange)
 /* The trace is told to who named one, for pages that know no more of their request than its answer. */
 static void write_headers(const struct exchange *exchange, char text[HEADERS_BYTES])
 {
-    char length[64] = "";
-    if (exchange->content->binary)
-        snprintf(length, sizeof length, "Inference-Header-Content-Length: %zu\r\n", exchange->content->json_bytes);
-    snprintf(text, HEADERS_BYTES, "%s%s%s%s%s%s%s", length, exchange->wanted == CODING_NONE ? "" : "Content-Encoding: ",
-             exchange->wanted == CODING_NONE ? "" : content_coding_name(exchange->wanted),
-             exchange->wanted == CODING_NONE ? "" : "\r\n", *exchange->trace ? "traceparent: " : "", exchange->trace,
-             *exchange->trace ? "\r\n" : "");
+    struct fixed_text headers;
+    fixed_begin(&headers, text, HEADERS_BYTES);
+    if (exchange->content->binary) {
+        fixed_add(&headers, "Inference-Header-Content-Length: ");
+        fixed_unsigned(&headers, exchange->content->json_bytes);
+        fixed_add(&headers, "\r\n");
+    }
+    if (exchange->wanted != CODING_NONE) {
+        fixed_add(&headers, "Content-Encoding: ");
+        fixed_add(&headers, content_coding_name(exchange->wanted));
+        fixed_add(&headers, "\r\n");
+    }
+    if (*exchange->trace) {
+        fixed_add(&headers, "traceparent: ");
+        fixed_add(&headers, exchange->trace);
+        fixed_add(&headers, "\r\n");
+    }
 }
 
 static void end_well(struct exchange *exchange)

@@ -40,8 +40,10 @@ size_t infer_json_bytes(const struct inference *inference, const pen_result *res
 static void write_shape(const struct pen_tensor *tensor, struct bytes *to)
 {
     bytes_text(to, "[");
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        bytes_format(to, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        bytes_text(to, i ? "," : "");
+        bytes_signed(to, tensor->dims[i]);
+    }
     bytes_text(to, "]");
 }
 
@@ -71,12 +73,16 @@ static enum pen_status write_tensor(const struct inference *inference, const str
                              tensor->name, pen_dtype_name(tensor->dtype));
     bytes_text(to, "{\"name\":");
     bytes_json_text(to, tensor->name);
-    bytes_format(to, ",\"datatype\":\"%s\",\"shape\":", datatype);
+    bytes_text(to, ",\"datatype\":\"");
+    bytes_text(to, datatype);
+    bytes_text(to, "\",\"shape\":");
     write_shape(tensor, to);
     if (output && output->target.region) {
         status = write_shared(tensor, &output->target, regions, to, reterr);
     } else if (is_binary(inference, output)) {
-        bytes_format(to, ",\"parameters\":{\"binary_data_size\":%zu}", tensor->bytes);
+        bytes_text(to, ",\"parameters\":{\"binary_data_size\":");
+        bytes_unsigned(to, tensor->bytes);
+        bytes_text(to, "}");
         content->parts[content->parts_count++] = (struct iovec){(void *)(uintptr_t)tensor->data, tensor->bytes};
         content->binary = true;
     } else {
@@ -124,8 +130,11 @@ static void write_begin(const struct inference *inference, const pen_result *res
     const struct pen_result_info *info = pen_result_info(result);
     bytes_text(to, "{\"model_name\":");
     bytes_json_text(to, inference->model);
-    if (info->version)
-        bytes_format(to, ",\"model_version\":\"%" PRIu64 "\"", info->version);
+    if (info->version) {
+        bytes_text(to, ",\"model_version\":\"");
+        bytes_unsigned(to, info->version);
+        bytes_text(to, "\"");
+    }
     if (inference->id) {
         bytes_text(to, ",\"id\":");
         bytes_json_text(to, inference->id);
