@@ -47,18 +47,11 @@ static void write_shape(const struct pen_tensor *tensor, struct bytes *to)
     bytes_text(to, "]");
 }
 
+/* The answer says nothing of the region: clients in C++ take "parameters" of an output for the announcement of binary data, and fail without its size. */
 static enum pen_status write_shared(const struct pen_tensor *tensor, const struct inference_target *target,
-                                    struct regions *regions, struct bytes *to, struct pen_error *reterr)
+                                    struct regions *regions, struct pen_error *reterr)
 {
-    enum pen_status status =
-        regions_write(regions, target->region, target->offset, target->bytes, tensor->data, tensor->bytes, reterr);
-    bytes_text(to, ",\"parameters\":{\"shared_memory_region\":");
-    bytes_json_text(to, target->region);
-    bytes_format(to, ",\"shared_memory_byte_size\":%zu", tensor->bytes);
-    if (target->offset)
-        bytes_format(to, ",\"shared_memory_offset\":%" PRIu64, target->offset);
-    bytes_text(to, "}");
-    return status;
+    return regions_write(regions, target->region, target->offset, target->bytes, tensor->data, tensor->bytes, reterr);
 }
 
 static enum pen_status write_tensor(const struct inference *inference, const struct pen_tensor *tensor,
@@ -78,7 +71,7 @@ static enum pen_status write_tensor(const struct inference *inference, const str
     bytes_text(to, "\",\"shape\":");
     write_shape(tensor, to);
     if (output && output->target.region) {
-        status = write_shared(tensor, &output->target, regions, to, reterr);
+        status = write_shared(tensor, &output->target, regions, reterr);
     } else if (is_binary(inference, output)) {
         bytes_text(to, ",\"parameters\":{\"binary_data_size\":");
         bytes_unsigned(to, tensor->bytes);
