@@ -63,14 +63,31 @@ static void count(const struct exchange *exchange)
                                       .output_us = exchange->output_us});
 }
 
+/* A run in debug mode that failed: its log is what was asked for. */
+static void fail_with_log(struct exchange *exchange, const char *log)
+{
+    struct http_answer answer = {.status = http_status_of(exchange->status), .type = "application/json"};
+    bytes_text(&answer.text, "{\"error\":");
+    bytes_json_text(&answer.text, exchange->error.text);
+    bytes_text(&answer.text, ",\"penstock_debug_log\":");
+    bytes_json_text(&answer.text, log);
+    bytes_text(&answer.text, "}");
+    if (answer.text.failed)
+        bytes_fini(&answer.text);
+    gateway_answer(exchange->gateway, exchange->kind, exchange->request, &answer);
+}
+
 static void end_badly(struct exchange *exchange)
 {
+    const char *log = exchange->result ? pen_result_debug_log(exchange->result) : "";
     count(exchange);
-    if (exchange->request) {
+    if (exchange->request)
         exchange->request->gone = NULL;
+    if (exchange->request && *log)
+        fail_with_log(exchange, log);
+    else if (exchange->request)
         gateway_fail(exchange->gateway, exchange->kind, exchange->request, http_status_of(exchange->status),
                      exchange->error.text);
-    }
     exchange_free(exchange);
 }
 

@@ -103,7 +103,7 @@ static void write_parameters(const struct inference *inference, const pen_result
 {
     struct provenance list[PROVENANCE_MAX];
     bool sequence = inference->sequence_id && inference->sequence_id <= INT64_MAX;
-    size_t count = inference->provenance ? provenance_list(result, list) : 0;
+    size_t count = provenance_list(inference, result, list);
     if (!sequence && count == 0)
         return;
     bytes_text(to, ",\"parameters\":{");
