@@ -249,7 +249,7 @@ def ours(stack, build, work, name, place, log, only):
     launch(stack, log, [build / "bin/penstock-broker", "--listen-clients", broker[0], "--listen-workers", broker[1], "--http", "none", "--cache", "none"])
     launch(stack, log, [build / "bin/penstock-worker", "--broker", broker[1], "--models", models, "--backend", "xnnpack", "--slots", 2 if image else 1, "--threads", 1])
     port = free_port()
-    launch(stack, log, [build / "bin/penstock-gateway", "--broker", broker[0], "--http", f"127.0.0.1:{port}"])
+    launch(stack, log, [build / "bin/penstock-gateway", "--broker", broker[0], "--http", f"127.0.0.1:{port}", "--grpc", "none"])
     for server, model, file, kind, dims in (("penstock", name, f"{name}.x", "FP32", shape), ("penstock-uint8", "uint8", f"{name}.u8", "UINT8", (224, 224, 3))):
         if server in only and (image or server == "penstock"):
             length = oip_body(work / f"{server}.body", (place / file).read_bytes(), dims, kind)

@@ -8,6 +8,7 @@ Speaks plain HTTP; triton_test.py does the same with the unmodified tritonclient
 import gzip
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -443,6 +444,7 @@ def tokens(folder):
 def start_up(folder):
     run = lambda *words: subprocess.run([BIN / "penstock-gateway", *words], capture_output=True, text=True, timeout=20 * SLOW)
     check(run("--version").returncode == 0 and run("--help").stdout.startswith("Usage"), "--version and --help", run("--help").stdout[:80])
+    check(re.search(r"--grpc .*\n(.*\n){1,3}.*127\.0\.0\.1:8001", run("--help").stdout), "gRPC is on without a word", run("--help").stdout)
     check(run("--http", "0.0.0.0:*").returncode == 2, "strangers are not let in by mistake")
     check(run("--http", "nowhere").returncode == 2 and run("--max-body", "3GiB").returncode == 2, "wrong settings")
     check(run("--key", str(folder / "none.key"), "--broker-key", "00").returncode == 2, "a key that is not there")
@@ -450,7 +452,7 @@ def start_up(folder):
 
 def ends(pool, gateway):
     """No broker: not ready, and a sentence; SIGTERM: what is under way is finished."""
-    lone = pool.start("gateway", [BIN / "penstock-gateway", "--broker", "tcp://127.0.0.1:9", "--http", "127.0.0.1:*", "--json"])
+    lone = pool.start("gateway", [BIN / "penstock-gateway", "--broker", "tcp://127.0.0.1:9", "--http", "127.0.0.1:*", "--grpc", "none", "--json"])
     from pool import Gateway
     alone = Gateway(pool, lone)
     refused(alone.ask("v2/health/ready"), 400, "broker", "without a broker it is not ready")
