@@ -7,6 +7,7 @@
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
+#include "door.h"
 #include "http_server.h"
 #include "http_work.h"
 
@@ -35,14 +36,12 @@ struct connection_shared {
 };
 
 struct http_connection {
+    struct guest guest; /* the first member; since_us: in this state */
     struct connection_shared *shared;
-    struct http_connection *previous, *next, *next_again;
+    struct http_connection *next_again;
     struct http_work *work; /* NULL between two requests */
-    uint64_t since_us;      /* in this state */
-    uint64_t address;       /* what it counts under */
-    int fd;
     enum connection_state state;
-    bool hung_up, running, in_again, spare, local;
+    bool hung_up, running, in_again;
 };
 
 /* The socket has bytes or room. Goes on as connection_run(). */
