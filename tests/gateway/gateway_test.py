@@ -426,7 +426,7 @@ def tokens(folder):
     refused(gateway.ask("v2/repository/models/batched/load", b"", **ann), 403, "admin", "its key lacks the role")
     debug = {"inputs": [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], "parameters": {"penstock_debug": True}}
     refused(gateway.ask("v2/models/batched/infer", debug, **ann), 403, "admin", "debug mode is not everybody's")
-    refused(gateway.ask("v2/models/batched/infer", debug, **ben), 501, "no worker", "nor any worker's")
+    refused(gateway.ask("v2/models/batched/infer", debug, **ben), 501, "--allow-debug", "nor any worker's")
     check(gateway.ask("v2/repository/models/batched/load", b"", **ben).status == 200, "the other has it")
     refused(gateway.ask("v2/logging", {"log_info": True}, **ann), 403, "settings", "the gateway's settings are not everybody's")
     check(gateway.ask("v2/logging", {"log_info": True}, **ben).status == 200, "but ben's")
