@@ -82,6 +82,7 @@ test|nginx-light|tries its example configuration
 test|man-db|reads the manual pages
 test|caddy|tries its example configuration
 test|curl|asks nginx and Caddy
+test|libb64-0d|perf_analyzer is linked with it
 test|openssl|makes a certificate for a test
 test|dpkg-dev|dependencies of the packages
 test|lintian|looks at the packages

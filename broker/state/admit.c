@@ -202,8 +202,8 @@ static enum pen_status check_capable(const struct fleet *fleet, const struct mod
                              "no worker runs model '%s' in precision %s or better; it is served by: %s", model->name,
                              precision_name(demand->precision), text);
     return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                         "no worker that runs model '%s' has all the tags and flags that the job asks for",
-                         model->name);
+                         "no worker that runs model '%s' has all the tags and flags that the job asks for: %s",
+                         model->name, tags_text(demand->tags, text, sizeof text));
 }
 
 /* Only workers whose form takes the job may get it. */

@@ -1,7 +1,10 @@
 #include "tags.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define DEBUG_JOBS "debug_jobs"
 
 #define FLAG '\x01' /* the first byte of a flag's item */
 
@@ -86,9 +89,24 @@ enum pen_status tags_of_job(const Penstock__JobMeta *meta, char ret_list[TAGS_BY
     for (size_t i = 0; status == PEN_OK && i < meta->n_needs; i++)
         status = add(ret_list, &used, meta->needs[i], true, reterr);
     if (status == PEN_OK && meta->debug)
-        status = add(ret_list, &used, "debug_jobs", true, reterr);
+        status = add(ret_list, &used, DEBUG_JOBS, true, reterr);
     ret_list[used] = '\0';
     return status;
+}
+
+const char *tags_text(const char *list, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const char *item = list; item && *item && used < bytes; item += strcspn(item, "\n") + 1) {
+        const char *name = item + (*item == FLAG);
+        int length = (int)strcspn(name, "\n");
+        bool debug =
+            name > item && (size_t)length == strlen(DEBUG_JOBS) && strncmp(name, DEBUG_JOBS, strlen(DEBUG_JOBS)) == 0;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s%s", used ? ", " : "", length, name,
+                                 debug ? " (the worker's --allow-debug)" : "");
+    }
+    return text;
 }
 
 static bool has(const char *list, const char *item, size_t length)

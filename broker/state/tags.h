@@ -10,6 +10,7 @@
 #define TAGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "job.pb-c.h"
 #include "penstock/status.h"
@@ -21,6 +22,8 @@
 char *tags_of_worker(const Penstock__WorkerHello *hello);
 /* The list of a job; one that debugs demands the flag debug_jobs. INVALID: an item has a line break, or all of them have more than TAGS_BYTES. */
 enum pen_status tags_of_job(const Penstock__JobMeta *meta, char ret_list[TAGS_BYTES], struct pen_error *reterr);
+/* The items of a list for people, with ", " between; cut to `bytes`, the NUL included. Returns text. */
+const char *tags_text(const char *list, char *text, size_t bytes);
 /* Whether each item of `wanted` stands in `list`. */
 bool tags_have(const char *list, const char *wanted);
 

@@ -121,6 +121,13 @@ int pen_client_loop_fd(pen_client *c)
     return fd;
 }
 
+void pen_client_loop_busy(pen_client *c, bool busy)
+{
+    pthread_mutex_lock(&c->lock);
+    drive_loop_busy(c, busy);
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* Messages that are there now; the descriptor may have rung for them alone. */
 static void look(pen_client *c)
 {

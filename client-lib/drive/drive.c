@@ -192,11 +192,22 @@ static void keeper_hint(struct pen_client *c)
     }
 }
 
-/* A loop that moves the session itself sleeps on the sockets' descriptors, which told of this message already. */
+/* A loop that moves the session itself sleeps on the sockets' descriptors, which told of this message already. While the loop is busy, it is owed one look. */
 static void loop_ring(struct pen_client *c)
 {
-    if (c->loop_drives && link_pending(&c->link)) {
+    if (c->loop_busy) {
+        c->ring_owed = true;
+    } else if (c->loop_drives && link_pending(&c->link)) {
         finish_ring(c);
+    }
+}
+
+void drive_loop_busy(struct pen_client *c, bool busy)
+{
+    c->loop_busy = busy;
+    if (!busy && c->ring_owed && !c->driving) { /* who drives now looks when it is done */
+        c->ring_owed = false;
+        loop_ring(c);
     }
 }
 

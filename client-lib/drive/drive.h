@@ -21,6 +21,8 @@ void drive_kick(struct pen_client *client);
 
 /* Handles what is there, without blocking. */
 void drive_once(struct pen_client *client);
+/* As pen_client_loop_busy(). With the lock. */
+void drive_loop_busy(struct pen_client *c, bool busy);
 
 /* A new connection, so that what lies unsent in the old one is dropped. True: it is; false: who drives does it, a little later. */
 bool drive_drop_unsent(struct pen_client *client);

@@ -259,6 +259,7 @@ static int loop(struct program *program)
     uint64_t beat_us = notify_watchdog_us(), beaten_us = 0, now_us = clock_now_us();
     while (goes_on(program, now_us)) {
         http_server_turn(program->gateway.server, TURN_MS);
+        session_pool_turn_end(program->gateway.sessions);
         now_us = clock_now_us();
         if (program->gateway.grpc)
             grpc_server_look(program->gateway.grpc, now_us);

@@ -56,6 +56,8 @@ export interface InferOptions extends ModelOptions {
   precision?: string;
   /** The answer says what its numbers rest on. */
   provenance?: boolean;
+  /** Runs alone, in debug mode, on a worker with --allow-debug: the answer has a log of its operators. Needs a token whose key has the role admin. */
+  debug?: boolean;
   /** Flags that the worker must have, "NAME" or "NAME=VALUE", as `penstock workers --flags` lists them; at most 16. */
   needs?: readonly string[];
   /** For the model. */
@@ -72,6 +74,8 @@ export interface Result {
   id?: string;
   /** backend, device, precision, library, isa, engine_build, age_us, max_relative_error, mean_relative_error, error_inputs, error_source. */
   provenance?: Record<string, string>;
+  /** With `debug`: a line per operator. */
+  debugLog?: string;
   outputs: Record<string, Output>;
 }
 
@@ -101,6 +105,8 @@ export class PenstockError extends Error {
   /** Of HTTP; 504: the time ran out; 0: nobody answered, or what came was no answer. */
   readonly status: number;
   readonly retryable: boolean;
+  /** Of a run in debug mode that failed. */
+  readonly debugLog?: string;
 }
 
 export class Client {

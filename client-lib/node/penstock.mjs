@@ -165,12 +165,13 @@ function path(model, version) {
 
 /** What infer's options are in the protocol. */
 function headOf(options, inputs, classified) {
-  const { id, sequence, priority, timeout, json, parameters, precision, provenance, needs } = options;
+  const { id, sequence, priority, timeout, json, parameters, precision, provenance, debug, needs } = options;
   const head = { inputs: inputs.map((input) => input.head), parameters: { ...parameters, binary_data_output: !json } };
   if (id !== undefined) head.id = String(id);
   if (priority !== undefined) head.parameters.priority = priority;
   if (precision !== undefined) head.parameters.penstock_precision = String(precision);
   if (provenance !== undefined) head.parameters.penstock_provenance = !!provenance;
+  if (debug !== undefined) head.parameters.penstock_debug = !!debug;
   if (needs?.length) head.parameters.penstock_require = needs.join(';');
   if (timeout !== undefined) head.parameters.timeout = Math.max(1, Math.round(timeout * 1000));
   if (sequence) Object.assign(head.parameters, { sequence_id: sequence.id, sequence_start: !!sequence.start, sequence_end: !!sequence.end });
@@ -186,7 +187,7 @@ function headOf(options, inputs, classified) {
 
 /** What the answer's numbers rest on: { backend, precision, max_relative_error ... }, all texts; undefined when nobody asked. */
 function provenanceOf(parameters = {}) {
-  const found = Object.entries(parameters).filter(([name]) => name.startsWith('penstock_'));
+  const found = Object.entries(parameters).filter(([name]) => name.startsWith('penstock_') && name !== 'penstock_debug_log');
   return found.length ? Object.fromEntries(found.map(([name, value]) => [name.slice('penstock_'.length), value])) : undefined;
 }
 
@@ -233,13 +234,15 @@ export class Client {
     const { answer, buffer } = await this.#ask(where, request);
     if (answer.ok) return { answer, buffer };
     const body = text.decode(buffer);
-    let sentence = body;
+    let told = {};
     try {
-      sentence = JSON.parse(body).error ?? body;
+      told = JSON.parse(body) ?? {};
     } catch {
       // not the gateway's: a proxy's page
     }
-    throw new PenstockError(sentence || `status ${answer.status} of ${where}`, answer.status);
+    const error = new PenstockError(told.error ?? (body || `status ${answer.status} of ${where}`), answer.status);
+    if (told.penstock_debug_log !== undefined) error.debugLog = told.penstock_debug_log;
+    throw error;
   }
 
   async #json(where, request) {
@@ -311,6 +314,6 @@ export class Client {
     const length = answer.headers.get('Inference-Header-Content-Length');
     const end = length === null ? buffer.byteLength : Number(length);
     const told = answerOf(text.decode(new Uint8Array(buffer, 0, end)));
-    return { model: told.model_name, version: told.model_version, id: told.id, provenance: provenanceOf(told.parameters), outputs: outputsOf(told, buffer, end, classified, rawTexts) };
+    return { model: told.model_name, version: told.model_version, id: told.id, provenance: provenanceOf(told.parameters), debugLog: told.parameters?.penstock_debug_log, outputs: outputsOf(told, buffer, end, classified, rawTexts) };
   }
 }

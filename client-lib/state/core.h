@@ -52,9 +52,10 @@ struct pen_client {
     atomic_bool nudged; /* the driver is to look at the queues; any thread */
     pthread_t keeper;
     pthread_cond_t keeper_cond;
-    uint64_t keeper_until_us; /* it sleeps until then */
-    bool keeper_drives;       /* pen_client_fd() was asked for */
-    bool loop_drives;         /* pen_client_loop_fd() was */
+    uint64_t keeper_until_us;  /* it sleeps until then */
+    bool keeper_drives;        /* pen_client_fd() was asked for */
+    bool loop_drives;          /* pen_client_loop_fd() was */
+    bool loop_busy, ring_owed; /* pen_client_loop_busy(); the descriptors may have told of messages that nobody read */
 
     struct pen_job *ordered, **ordered_tail;   /* jobs with PEN_JOB_ORDERED that are not told yet, oldest first */
     struct pen_job *finished, **finished_tail; /* ended, callbacks to run */

@@ -105,7 +105,8 @@ Test(admit, precision_that_nobody_offers)
 }
 Test(admit, tag_that_nobody_carries)
 {
-    expect((struct wire_job){.model = "plain", .tag = "blue"}, PEN_ERR_UNSUPPORTED, "has all the tags and flags");
+    expect((struct wire_job){.model = "plain", .tag = "blue"}, PEN_ERR_UNSUPPORTED,
+           "has all the tags and flags that the job asks for: blue");
 }
 Test(admit, flag_that_nobody_has)
 {
@@ -118,8 +119,8 @@ Test(admit, flag_that_nobody_has)
 Test(admit, debug_mode_needs_a_worker_that_allows_it_and_no_cache)
 {
     expect((struct wire_job){.model = "plain", .debug = true}, PEN_ERR_INVALID, "set the flag NO_CACHE");
-    expect((struct wire_job){.model = "plain", .debug = true, .no_cache = true}, PEN_ERR_UNSUPPORTED,
-           "all the tags and flags");
+    expect((struct wire_job){.model = "plain", .debug = true, .no_cache = true, .tag = "blue"}, PEN_ERR_UNSUPPORTED,
+           "asks for: blue, debug_jobs (the worker's --allow-debug)");
 }
 Test(admit, more_classes_than_can_be_told)
 {

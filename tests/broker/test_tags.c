@@ -57,6 +57,13 @@ Test(tags, a_job_in_debug_mode_demands_its_flag)
                              "debug_jobs\n");
     cr_expect(meets("debug_jobs", "on", "debug_jobs"));
     cr_expect_not(meets("debug_jobs", "off", "debug_jobs"));
+    char text[64], little[8];
+    cr_expect_str_eq(tags_text("blue\n\x01"
+                               "cpu_isa\ndebug_jobs\n",
+                               text, sizeof text),
+                     "blue, cpu_isa, debug_jobs", "a tag of that name is no flag");
+    cr_expect_str_eq(tags_text("blue\ngreen\n", little, sizeof little), "blue, g");
+    cr_expect_str_eq(tags_text(NULL, text, sizeof text), "");
 }
 
 Test(tags, a_tag_is_no_flag)

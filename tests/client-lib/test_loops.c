@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -96,6 +97,34 @@ Test(client, a_loop_moves_the_session_by_the_loop_fd)
     struct pen_client_counters counters;
     pen_client_counters(client, &counters, sizeof counters);
     cr_assert_eq(counters.jobs_ended, 2000u);
+    pen_client_free(client);
+    fake_stop(fake);
+}
+
+/* The second submit reads what the sockets' descriptors tell of the first one's answer; the end of the busy time makes up for it. */
+Test(client, a_busy_loop_is_told_of_what_came_meanwhile)
+{
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    pen_client *client = connect_to(fake_endpoint(fake));
+    struct pen_tensor in = tensor_of("x", small, sizeof small);
+    struct pen_job_options job = job_of(&in);
+    struct tally tally = {.client = client, .job = &job};
+    job.callback = on_result;
+    job.callback_arg = &tally;
+    struct pollfd item = {.fd = pen_client_loop_fd(client), .events = POLLIN};
+    for (int round = 1; round <= 20; round++) {
+        pen_client_loop_busy(client, true);
+        cr_assert_eq(pen_client_submit(client, &job, NULL, NULL), PEN_OK);
+        cr_assert_eq(poll(&item, 1, 5000), 1, "the descriptor tells of the answer while the loop is busy, too");
+        usleep(2000); /* libzmq looks at its mailbox when a millisecond has passed */
+        cr_assert_eq(pen_client_submit(client, &job, NULL, NULL), PEN_OK);
+        pen_client_loop_busy(client, false);
+        cr_assert_eq(poll(&item, 1, 0), 1, "round %d: an answer is there", round);
+        while (tally.called < 2 * round) {
+            cr_assert_eq(poll(&item, 1, 5000), 1, "readable within 5 s; %d called", tally.called);
+            pen_client_dispatch(client, 0);
+        }
+    }
     pen_client_free(client);
     fake_stop(fake);
 }

@@ -8,6 +8,7 @@ Speaks plain HTTP; triton_test.py does the same with the unmodified tritonclient
 import gzip
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -197,6 +198,20 @@ def bad_requests(gateway):
     refused(gateway.ask("v2/models/batched/infer", bytes(9 << 20)), 400, "--max-body", "a body beyond the limit")
 
 
+def debug_mode(gateway):
+    ask = lambda model, inputs, **parameters: gateway.ask(f"v2/models/{model}/infer", {"inputs": inputs, "parameters": parameters})
+    x = [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])]
+    answer = ask("batched", x, penstock_debug=True).json
+    log = answer["parameters"]["penstock_debug_log"]
+    check("Identity" in log and "no NaN and no infinity\n" in log and answer["outputs"][0]["data"] == [1, 2, 3, 4], "an answer and the log of its operators", answer)
+    check("parameters" not in ask("batched", x, penstock_debug=False).json, "no log where nobody asks")
+    refused(ask("batched", x, penstock_debug="yes"), 400, "", "debug mode is a flag")
+    row = [tensor("x", "FP32", [4], data=[1, 2, 3, 4])]
+    failed_run = ask("lookup", [*row, tensor("i", "INT64", [1], data=[9])], penstock_debug=True)
+    told = json.loads(failed_run.body)
+    check(failed_run.status == 400 and "Gather" in told["error"] and "no NaN and no infinity" in told.get("penstock_debug_log", ""), "the log of a run that failed", failed_run.body)
+
+
 def pool_features(gateway, echo):
     stated = gateway.ask("v2/models/batched/infer", {"inputs": [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], "parameters": {"penstock_precision": "max_relative_error=1e-6"}})
     rests = json.loads(stated.body).get("parameters", {})
@@ -359,6 +374,7 @@ def slow_peers(pool):
 def hang_up(echo, pool):
     """A job that nobody waits for any more is cancelled."""
     body = json.dumps({"inputs": [tensor("bytes", "UINT8", [1, 4], data=[9, 9, 9, 9])]}).encode()
+    check(wait_for(lambda: echo.ask("v2/models/null/ready").status == 200), "the slow worker is there")
     with echo.connect() as connection:
         connection.sendall(b"POST /v2/models/null/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         check(wait_for(lambda: b"penstock_gateway_inferences 1\n" in echo.ask("metrics").body), "a job is under way")
@@ -408,6 +424,9 @@ def tokens(folder):
     check(gateway.ask("v2/models/batched", **ann).status == 200, "a right one")
     check(gateway.infer("batched", [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], **ann).status == 200, "a job with a token")
     refused(gateway.ask("v2/repository/models/batched/load", b"", **ann), 403, "admin", "its key lacks the role")
+    debug = {"inputs": [tensor("x", "FP32", [1, 4], data=[1, 2, 3, 4])], "parameters": {"penstock_debug": True}}
+    refused(gateway.ask("v2/models/batched/infer", debug, **ann), 403, "admin", "debug mode is not everybody's")
+    refused(gateway.ask("v2/models/batched/infer", debug, **ben), 501, "--allow-debug", "nor any worker's")
     check(gateway.ask("v2/repository/models/batched/load", b"", **ben).status == 200, "the other has it")
     refused(gateway.ask("v2/logging", {"log_info": True}, **ann), 403, "settings", "the gateway's settings are not everybody's")
     check(gateway.ask("v2/logging", {"log_info": True}, **ben).status == 200, "but ben's")
@@ -425,6 +444,7 @@ def tokens(folder):
 def start_up(folder):
     run = lambda *words: subprocess.run([BIN / "penstock-gateway", *words], capture_output=True, text=True, timeout=20 * SLOW)
     check(run("--version").returncode == 0 and run("--help").stdout.startswith("Usage"), "--version and --help", run("--help").stdout[:80])
+    check(re.search(r"--grpc .*\n(.*\n){1,3}.*127\.0\.0\.1:8001", run("--help").stdout), "gRPC is on without a word", run("--help").stdout)
     check(run("--http", "0.0.0.0:*").returncode == 2, "strangers are not let in by mistake")
     check(run("--http", "nowhere").returncode == 2 and run("--max-body", "3GiB").returncode == 2, "wrong settings")
     check(run("--key", str(folder / "none.key"), "--broker-key", "00").returncode == 2, "a key that is not there")
@@ -432,7 +452,7 @@ def start_up(folder):
 
 def ends(pool, gateway):
     """No broker: not ready, and a sentence; SIGTERM: what is under way is finished."""
-    lone = pool.start("gateway", [BIN / "penstock-gateway", "--broker", "tcp://127.0.0.1:9", "--http", "127.0.0.1:*", "--json"])
+    lone = pool.start("gateway", [BIN / "penstock-gateway", "--broker", "tcp://127.0.0.1:9", "--http", "127.0.0.1:*", "--grpc", "none", "--json"])
     from pool import Gateway
     alone = Gateway(pool, lone)
     refused(alone.ask("v2/health/ready"), 400, "broker", "without a broker it is not ready")
@@ -448,7 +468,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models.save_all(folder / "models")
-        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1"])
+        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--allow-debug"])
         slow = Pool(BIN, folder, [BIN.parent / "tests/bench_echo_worker", "broker", "{workers}", "0", "3000000"], ["--cache", "none"])
         start_up(folder)
         gateway, echo = pool.gateway("--max-body", "8MiB", "--threads", "2"), slow.gateway()
@@ -457,6 +477,7 @@ def main():
         for part in (metadata, types, forms, codings, numbers, bad_requests, statistics, shared_memory, settings, framing, repository):
             part(gateway)
         pool_features(gateway, echo)
+        debug_mode(gateway)
         hang_up(echo, slow)
         slow_peers(pool)
         browsers(pool)

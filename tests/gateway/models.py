@@ -51,12 +51,15 @@ def png(rgb):
 
 
 def save_all(root):
-    """One identity per datatype; two inputs; running sums; a chain of two as an ensemble; files of pictures; one that is not loadable."""
+    """One identity per datatype; two inputs; running sums; a chain of two as an ensemble; files of pictures; one that looks up by an index;
+    one whose numbers are rounded; one that is not loadable."""
     save(root, "look", model([("x", "FP32", ["n", 2, 3, 3])], [("Identity", ["x"], ["y"])], [("y", "FP32", ["n", 2, 3, 3])]),
          {"max_batch_size": 4, "picture": {"steps": [{"crop": {"width": 3, "height": 2}}, {"layout": "nhwc"}]}})
     for datatype in TYPES:
         save(root, "same_" + datatype.lower(), model([("x", datatype, ["n", "k"])], [("Identity", ["x"], ["y"])], [("y", datatype, ["n", "k"])]), {"max_batch_size": 0})
     save(root, "batched", model([("x", "FP32", ["n", 4])], [("Identity", ["x"], ["y"])], [("y", "FP32", ["n", 4])]), {"max_batch_size": 8})
+    save(root, "share", model([("x", "FP32", ["n", 4])], [("Softmax", ["x"], ["y"])], [("y", "FP32", ["n", 4])]), {"max_batch_size": 8})
+    save(root, "lookup", model([("x", "FP32", [4]), ("i", "INT64", [1])], [("Gather", ["x", "i"], ["y"])], [("y", "FP32", [1])]), {"max_batch_size": 0})
     dims = [1, 2]
     save(root, "sums", model([("a", "INT32", dims), ("b", "INT32", dims)], [("Add", ["a", "b"], ["sum"]), ("Sub", ["a", "b"], ["difference"])],
                              [("sum", "INT32", dims), ("difference", "INT32", dims)]), {"max_batch_size": 0})

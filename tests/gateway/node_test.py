@@ -135,7 +135,7 @@ def main():
         folder = Path(name)
         models.save_all(folder / "models")
         (folder / "models/digits").symlink_to(SOURCE / "deploy/models/digits")
-        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1"])
+        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--allow-debug"])
         slow = Pool(BIN, folder, [BIN.parent / "tests/bench_echo_worker", "broker", "{workers}", "0", "3000000"], ["--cache", "none"])
         gateway, echo, tokens = pool.gateway(), slow.gateway(), keyed(folder)
         ready = ((gateway, "chain"), (gateway, "digits"), (echo, "null"))

@@ -86,6 +86,21 @@ async function forms() {
   check(data.length === 2 && data[0].label === 'one' && data[0].index === 1 && data[0].score > data[1].score, 'classes', data);
 }
 
+async function contracts() {
+  const x = { data: new Float32Array([1, 9, 5, 7]), shape: [1, 4] };
+  const kept = await pool.infer('share', { x }, { precision: 'max_relative_error=1e-3' });
+  check(Number(kept.provenance.max_relative_error) <= 1e-3 && kept.provenance.precision === 'f32' && kept.debugLog === undefined, 'a bound that is kept', kept);
+  check((await pool.infer('share', { x }, { provenance: true })).provenance.backend !== '', 'provenance');
+  check((await pool.infer('share', { x }, { provenance: false })).provenance === undefined, 'none where nobody asks');
+  await refused(pool.infer('share', { x }, { precision: 'max_relative_error=1e-15' }), 501, 'no worker keeps');
+  await refused(pool.infer('share', { x }, { precision: 'f33' }), 400, 'is no precision');
+  const debugged = await pool.infer('share', { x }, { debug: true });
+  check(debugged.debugLog.includes('Softmax') && debugged.provenance === undefined && debugged.outputs.y.data.length === 4, 'a log of the operators', debugged);
+  const row = { data: new Float32Array(4), shape: [4] };
+  const lost = await refused(pool.infer('lookup', { x: row, i: { data: new BigInt64Array([9n]), shape: [1] } }, { debug: true }), 400, 'Gather');
+  check(lost.debugLog?.includes('no NaN and no infinity'), 'the log of a run that failed', lost);
+}
+
 async function errors() {
   const x = { data: new Float32Array(4), shape: [1, 4] };
   await refused(pool.infer('nobody', { x }), 404, 'nobody');
@@ -112,11 +127,13 @@ async function errors() {
   const allowed = new Client(tokenUrl, { token });
   check(same((await allowed.infer('batched', { x })).outputs.y.data, [0, 0, 0, 0]), 'a job with a token');
   await refused(allowed.load('batched'), 403, 'admin');
+  await refused(allowed.infer('batched', { x }, { debug: true }), 403, 'admin');
 }
 
 await whatIsThere();
 await types();
 await forms();
+await contracts();
 await errors();
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -55,7 +55,8 @@ class Pool:
         return program
 
     def gateway(self, *arguments, http="127.0.0.1:*"):
-        return Gateway(self, self.start("gateway", [self.bin / "penstock-gateway", "--broker", self.clients, "--http", http, "--json", *arguments]))
+        grpc = [] if "--grpc" in arguments else ["--grpc", "none"]
+        return Gateway(self, self.start("gateway", [self.bin / "penstock-gateway", "--broker", self.clients, "--http", http, "--json", *grpc, *arguments]))
 
     def stop(self):
         """The exit codes, the last started first."""

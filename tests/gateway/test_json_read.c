@@ -1,5 +1,6 @@
 /* json_read.h: what is JSON and what is not, text by text. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "json_read.h"
@@ -58,6 +59,28 @@ Test(json_read, strings_are_unescaped)
     cr_assert(!json_string(&json, text, sizeof text), "names are UTF-8");
     json_init(&json, "\"0123456789\"", 12);
     cr_assert(!json_string(&json, text, 10), "too long");
+}
+
+/* Plain strings are copied from where they stand, others go through a buffer: at every length both say the same. */
+Test(json_read, plain_and_escaped_strings_have_one_limit)
+{
+    for (size_t length = 1; length <= 14; length++) {
+        char plain[64], escaped[64], text[10], name[10];
+        const char *letters = "abcdefghijklmn";
+        struct json json;
+        snprintf(plain, sizeof plain, "{\"%.*s\":\"%.*s\"}", (int)length, letters, (int)length, letters);
+        snprintf(escaped, sizeof escaped, "{\"\\u0061%.*s\":\"\\u0061%.*s\"}", (int)length - 1, letters + 1,
+                 (int)length - 1, letters + 1);
+        const char *forms[] = {plain, escaped};
+        for (int form = 0; form < 2; form++) {
+            bool first = true, fits = length < sizeof text;
+            json_init(&json, forms[form], strlen(forms[form]));
+            cr_assert(json_open(&json, '{') && json_member(&json, &first, name, sizeof name));
+            cr_assert(strlen(name) == (fits ? length : 0), "a name that is too long is nobody's");
+            cr_assert_eq(json_string(&json, text, sizeof text), fits, "%zu letters, form %d", length, form);
+            cr_assert(!fits || (strlen(text) == length && strncmp(text, letters, length) == 0));
+        }
+    }
 }
 
 Test(json_read, an_array_that_is_passed_over_keeps_its_strings)

@@ -150,6 +150,22 @@ def contents(stub):
     refused(ask(shape=[1] * 9, int_contents=[1]), "INVALID_ARGUMENT", "8 dimensions", "nine dimensions")
 
 
+def contracts(client, x):
+    """What numbers must keep, and what they rest on; and a log of the operators."""
+    def told(model, **parameters):
+        found = client.infer(model, [x], parameters=parameters).get_response().parameters
+        return {name: value.string_param for name, value in found.items()}
+    rests = told("share", penstock_precision="max_relative_error=1e-3")
+    check(0 <= float(rests["penstock_max_relative_error"]) <= 1e-3 and rests["penstock_precision"] == "f32" and rests["penstock_engine_build"], "a bound is kept, and the answer says so", rests)
+    check(told("batched", penstock_provenance=True).get("penstock_backend") and not told("batched"), "provenance is told where it is asked for")
+    refused(lambda: told("share", penstock_precision="max_relative_error=1e-15"), "UNIMPLEMENTED", "no worker keeps", "a bound that nobody keeps")
+    refused(lambda: told("share", penstock_precision="f33"), "INVALID_ARGUMENT", "is no precision", "a precision that there is not")
+    refused(lambda: told("share", penstock_precision=1), "INVALID_ARGUMENT", "string_param", "a precision that is a number")
+    log = told("share", penstock_debug=True)["penstock_debug_log"]
+    check("Softmax" in log and "no NaN and no infinity\n" in log, "a log of the operators", log)
+    refused(lambda: told("share", penstock_debug="yes"), "INVALID_ARGUMENT", "penstock_debug", "debug mode is a flag")
+
+
 def jobs(client):
     two = [tensor("a", np.array([[5, 7]], np.int32), "INT32"), tensor("b", np.array([[1, 2]], np.int32), "INT32")]
     outputs = [triton.InferRequestedOutput("difference"), triton.InferRequestedOutput("sum")]
@@ -177,6 +193,7 @@ def jobs(client):
     check((client.infer("batched", [scores], parameters={"penstock_require": "cpu_isa"}).as_numpy("y") == [[1, 9, 5, 7]]).all(), "a flag that the worker has")
     refused(lambda: client.infer("batched", [scores], parameters={"penstock_require": "wings"}), "UNIMPLEMENTED", "tags and flags", "one that no worker has")
     refused(lambda: client.infer("batched", [scores], parameters={"penstock_require": 1}), "INVALID_ARGUMENT", "string_param", "a flag that is a number")
+    contracts(client, scores)
     check(client.get_inference_statistics("sums").model_stats[0].inference_stats.success.count == 41, "statistics count what went through")
 
 
@@ -463,7 +480,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models.save_all(folder / "models")
-        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1"])
+        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--allow-debug"])
         gateway = pool.gateway("--grpc", "127.0.0.1:*", "--grpc-streams", "4")
         small = pool.gateway("--grpc", "127.0.0.1:*", "--max-body", "1MiB", "--max-head", "16KiB")
         check(wait_for(lambda: gateway.ask("v2/models/chain/ready").status == 200 and gateway.ask("v2/health/ready").status == 200

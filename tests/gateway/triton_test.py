@@ -138,7 +138,7 @@ def shared(client):
         wanted.set_shared_memory("all", 16, offset=16)
         answer = client.infer("batched", [given], outputs=[wanted])
         back = shm.get_contents_as_numpy(handle, np.float32, [2, 4])
-        check(answer.get_output("y")["parameters"]["shared_memory_byte_size"] == 16 and back[1].tolist() == [1, 2, 3, 4], "in and out by shared memory", back)
+        check("parameters" not in answer.get_output("y") and back[1].tolist() == [1, 2, 3, 4], "in and out by shared memory", back)
         refused(lambda: client.register_system_shared_memory("all", f"/penstock_triton_{os.getpid()}", 32), "already", "registered twice")
         client.unregister_system_shared_memory("all")
         check(client.get_system_shared_memory_status() == [] and client.get_cuda_shared_memory_status() == [], "nothing is left")

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DIGITS_MAX 20 /* of an uint64_t */
+
 void bytes_fini(struct bytes *bytes)
 {
     free(bytes->data);
@@ -42,18 +44,71 @@ void bytes_text(struct bytes *bytes, const char *text)
     bytes_add(bytes, text, strlen(text));
 }
 
+/* The digits end at the place's end. Returns where they begin. */
+static char *write_digits(char place[DIGITS_MAX], uint64_t number)
+{
+    char *at = place + DIGITS_MAX;
+    do
+        *--at = (char)('0' + number % 10);
+    while (number /= 10);
+    return at;
+}
+
+void bytes_unsigned(struct bytes *bytes, uint64_t number)
+{
+    char place[DIGITS_MAX], *at = write_digits(place, number);
+    bytes_add(bytes, at, (size_t)(place + DIGITS_MAX - at));
+}
+
+void bytes_signed(struct bytes *bytes, int64_t number)
+{
+    if (number < 0)
+        bytes_add(bytes, "-", 1);
+    bytes_unsigned(bytes, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+}
+
+/* Written where there is room; only what does not fit is written a second time. */
 void bytes_format(struct bytes *bytes, const char *format, ...)
 {
     va_list arguments, again;
+    size_t room = bytes->failed ? 0 : bytes->size - bytes->used;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int count = vsnprintf(NULL, 0, format, arguments);
-    if (count >= 0 && bytes_reserve(bytes, (size_t)count + 1)) {
+    int count = vsnprintf(room ? bytes->data + bytes->used : NULL, room, format, arguments);
+    bool fits = count >= 0 && (size_t)count < room;
+    if (!fits && count >= 0 && (fits = bytes_reserve(bytes, (size_t)count + 1)))
         vsnprintf(bytes->data + bytes->used, (size_t)count + 1, format, again);
-        bytes->used += (size_t)count;
-    }
+    bytes->used += fits ? (size_t)count : 0;
     va_end(again);
     va_end(arguments);
+}
+
+void fixed_begin(struct fixed_text *text, char *data, size_t size)
+{
+    *text = (struct fixed_text){.data = data, .size = size};
+    *data = '\0';
+}
+
+static void fixed_put(struct fixed_text *text, const char *part, size_t count)
+{
+    if (count >= text->size - text->used) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->data + text->used, part, count);
+    text->used += count;
+    text->data[text->used] = '\0';
+}
+
+void fixed_add(struct fixed_text *text, const char *part)
+{
+    fixed_put(text, part, strlen(part));
+}
+
+void fixed_unsigned(struct fixed_text *text, uint64_t number)
+{
+    char place[DIGITS_MAX], *at = write_digits(place, number);
+    fixed_put(text, at, (size_t)(place + DIGITS_MAX - at));
 }
 
 /* RFC 3629: neither overlong forms nor surrogates nor anything above U+10FFFF. */

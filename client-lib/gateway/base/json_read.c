@@ -83,11 +83,31 @@ static bool next(struct json *json, bool *first, char end)
     return true;
 }
 
-bool json_member(struct json *json, bool *first, char *name, size_t room)
+static const char *plain_end(const struct json *json, const char *from)
+{
+    while (from < json->end && *from != '"' && *from != '\\' && (unsigned char)*from >= 0x20)
+        from++;
+    return from;
+}
+
+/* A string without escapes and of less than `room` bytes is copied from where it stands. False: it is another one, or none, and nothing was taken. */
+static bool copy_plain(struct json *json, char *to, size_t room)
+{
+    if (json_peek(json) != JSON_STRING)
+        return false;
+    const char *from = json->at + 1, *end = plain_end(json, from);
+    size_t bytes = (size_t)(end - from);
+    if (end == json->end || *end != '"' || bytes >= room)
+        return false;
+    memcpy(to, from, bytes);
+    to[bytes] = '\0';
+    json->at = end + 1;
+    return true;
+}
+
+static bool read_name(struct json *json, char *name, size_t room)
 {
     struct bytes text = {.limit = 65536};
-    if (!next(json, first, '}'))
-        return false;
     bool well =
         json_peek(json) == JSON_STRING ? json_string_add(json, &text) : json_fail(json, "a name in quotes is expected");
     bool fits = well && text.used < room && !memchr(text.data ? text.data : "", 0, text.used);
@@ -95,6 +115,14 @@ bool json_member(struct json *json, bool *first, char *name, size_t room)
         memcpy(name, text.data, text.used);
     name[fits ? text.used : 0] = '\0';
     bytes_fini(&text);
+    return well;
+}
+
+bool json_member(struct json *json, bool *first, char *name, size_t room)
+{
+    if (!next(json, first, '}'))
+        return false;
+    bool well = copy_plain(json, name, room) || read_name(json, name, room);
     return well && (take(json, ':') || json_fail(json, "a colon is expected behind a name"));
 }
 
@@ -177,8 +205,7 @@ bool json_string_add(struct json *json, struct bytes *to)
         return json_fail(json, "a string is expected");
     for (;;) {
         const char *from = json->at;
-        while (json->at < json->end && *json->at != '"' && *json->at != '\\' && (unsigned char)*json->at >= 0x20)
-            json->at++;
+        json->at = plain_end(json, from);
         bytes_add(to, from, (size_t)(json->at - from));
         if (json->at == json->end)
             return json_fail(json, "a string does not end");
@@ -192,12 +219,16 @@ bool json_string_add(struct json *json, struct bytes *to)
     }
 }
 
+static const char no_text[] = "a text is too long, has U+0000 in it or is no UTF-8";
+
 bool json_string(struct json *json, char *text, size_t room)
 {
+    if (copy_plain(json, text, room))
+        return utf8_valid(text, strlen(text)) || json_fail(json, no_text);
     struct bytes to = {.limit = room};
     bool well = json_string_add(json, &to);
     if (well && (to.used >= room || (to.used && (memchr(to.data, 0, to.used) || !utf8_valid(to.data, to.used)))))
-        well = json_fail(json, "a text is too long, has U+0000 in it or is no UTF-8");
+        well = json_fail(json, no_text);
     if (well && to.used)
         memcpy(text, to.data, to.used);
     if (well)

@@ -84,7 +84,7 @@ static unsigned flags_of(const struct inference *inference)
 {
     return PEN_JOB_BORROW | (inference->sequence_start ? (unsigned)PEN_JOB_SEQUENCE_START : 0u) |
            (inference->sequence_end ? (unsigned)PEN_JOB_SEQUENCE_END : 0u) |
-           (inference->trace ? (unsigned)PEN_JOB_TRACE : 0u);
+           (inference->trace ? (unsigned)PEN_JOB_TRACE : 0u) | (inference->debug ? (unsigned)PEN_JOB_DEBUG : 0u);
 }
 
 enum pen_status inference_submit(struct inference *inference, struct gateway_session *session, struct pen_error *reterr)
@@ -121,6 +121,7 @@ enum pen_status inference_submit(struct inference *inference, struct gateway_ses
     options.callback = on_end;
     options.callback_arg = inference;
     hold_retain(inference->hold);
+    session_busy(session);
     status = pen_client_submit(session->client, &options, &inference->job, reterr);
     if (status != PEN_OK)
         hold_release(inference->hold);

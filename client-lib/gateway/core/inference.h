@@ -19,6 +19,9 @@
 /* The request parameter that demands flags of the worker: a text, "NAME" or "NAME=VALUE", several with ';' between. */
 #define INFERENCE_REQUIRE "penstock_require"
 
+/* The flag that asks for debug mode: the job runs alone, and the answer has a log of its operators, as the parameter penstock_debug_log. For the role admin. */
+#define INFERENCE_DEBUG "penstock_debug"
+
 /* Where an output is to go besides the answer. */
 struct inference_target {
     const char *region; /* NULL = into the answer */
@@ -36,9 +39,10 @@ struct inference {
     struct hold *hold;                /* names, texts and data */
     const char *model, *version, *id; /* version: digits, a label or ""; id: NULL = none */
     size_t inputs_count, outputs_count, parameters_count, needs_count;
-    bool binary_default;    /* of outputs that say nothing about it, and of those that nobody asked for by name */
-    bool trace, provenance; /* provenance: the answer says what its numbers rest on */
-    const char *precision;  /* a contract's text, checked when it is submitted; NULL = any */
+    bool binary_default; /* of outputs that say nothing about it, and of those that nobody asked for by name */
+    bool trace, debug;
+    bool provenance;       /* the answer says what its numbers rest on */
+    const char *precision; /* a contract's text, checked when it is submitted; NULL = any */
     uint8_t priority;
     uint64_t timeout_us, sequence_id;
     bool sequence_start, sequence_end;

@@ -25,7 +25,7 @@ static size_t number_add(struct provenance *list, size_t count, const char *name
     return count + 1;
 }
 
-size_t provenance_list(const pen_result *result, struct provenance ret_list[PROVENANCE_MAX])
+static size_t rests_on(const pen_result *result, struct provenance ret_list[PROVENANCE_MAX])
 {
     const struct pen_result_info *info = pen_result_info(result);
     size_t count = text_add(ret_list, 0, "backend", info->backend);
@@ -42,4 +42,11 @@ size_t provenance_list(const pen_result *result, struct provenance ret_list[PROV
     count = error_add(ret_list, count, "mean_relative_error", info->error_mean);
     count = number_add(ret_list, count, "error_inputs", info->error_inputs);
     return text_add(ret_list, count, "error_source", info->error_source);
+}
+
+size_t provenance_list(const struct inference *inference, const pen_result *result,
+                       struct provenance ret_list[PROVENANCE_MAX])
+{
+    size_t count = inference->provenance ? rests_on(result, ret_list) : 0;
+    return text_add(ret_list, count, "debug_log", pen_result_debug_log(result)); /* "" unless asked for */
 }

@@ -1,6 +1,6 @@
 /*
- * provenance.h - what an answer's numbers rest on, as parameters of the answer: backend, device, precision, library, instruction set, engine build, age, measured
- * error.
+ * provenance.h - what an answer says of itself, as parameters of the answer: what its numbers rest on (backend, device, precision, library, instruction set,
+ * engine build, age, measured error), and the log of debug mode.
  *
  * Threads: any (pure functions).
  */
@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 
-#include "penstock/client.h"
+#include "inference.h"
 
-#define PROVENANCE_MAX        12
+#define PROVENANCE_MAX        13
 #define PROVENANCE_TEXT_BYTES 32
 
 /* A parameter of the answer: a text. */
@@ -20,7 +20,8 @@ struct provenance {
     char number[PROVENANCE_TEXT_BYTES]; /* what `value` points to when it is one */
 };
 
-/* Fills at most PROVENANCE_MAX of them; texts are borrowed from the result and the list. Gives their number. */
-size_t provenance_list(const pen_result *result, struct provenance ret_list[PROVENANCE_MAX]);
+/* Those that the request asked for, at most PROVENANCE_MAX; texts are borrowed from the result and the list. Gives their number. */
+size_t provenance_list(const struct inference *inference, const pen_result *result,
+                       struct provenance ret_list[PROVENANCE_MAX]);
 
 #endif

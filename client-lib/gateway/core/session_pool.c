@@ -9,6 +9,7 @@
 struct session_pool {
     const struct session_pool_options *options;
     size_t count;
+    struct gateway_session *busy; /* in this turn */
     struct gateway_session sessions[SESSIONS_MAX];
 };
 
@@ -55,6 +56,7 @@ static enum pen_status session_open(struct session_pool *pool, const char *key_f
     enum pen_status status = pen_client_connect(&options, &session->client, reterr);
     if (status != PEN_OK)
         return status;
+    session->pool = pool;
     snprintf(session->key_file, sizeof session->key_file, "%s", key_file);
     session->directory = directory_new(session->client);
     session->regions = regions_new(pool->options->region_rule);
@@ -64,6 +66,26 @@ static enum pen_status session_open(struct session_pool *pool, const char *key_f
         return PEN_OK;
     session_close(session);
     return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or descriptor for a session with the broker");
+}
+
+void session_busy(struct gateway_session *session)
+{
+    if (session->busy)
+        return;
+    session->busy = true;
+    session->next_busy = session->pool->busy;
+    session->pool->busy = session;
+    pen_client_loop_busy(session->client, true);
+}
+
+void session_pool_turn_end(struct session_pool *pool)
+{
+    struct gateway_session *session;
+    while ((session = pool->busy)) {
+        pool->busy = session->next_busy;
+        session->busy = false;
+        pen_client_loop_busy(session->client, false);
+    }
 }
 
 enum pen_status session_pool_get(struct session_pool *pool, const char *key_file, struct gateway_session **ret_session,

@@ -68,8 +68,10 @@ static void add_backend(struct usage_model *model, const struct usage_request *r
     if (i == USAGE_BACKENDS_MAX)
         return;
     struct usage_backend *backend = &model->backends[i];
-    model->backends_count += i == model->backends_count;
-    snprintf(backend->name, sizeof backend->name, "%s", request->backend);
+    if (i == model->backends_count) {
+        snprintf(backend->name, sizeof backend->name, "%s", request->backend);
+        model->backends_count++;
+    }
     backend->count++;
     backend->rows += request->rows;
     add(&backend->infer, request->infer_ns);

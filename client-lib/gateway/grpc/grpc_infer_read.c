@@ -170,6 +170,8 @@ static bool take_request_parameter(struct grpc_reader *reader, const char *name,
         return take_precision(reader, value);
     if (strcmp(name, "penstock_provenance") == 0)
         return take_flag(reader, name, value, &inference->provenance);
+    if (strcmp(name, INFERENCE_DEBUG) == 0)
+        return take_flag(reader, name, value, &inference->debug);
     if (strcmp(name, "triton_enable_empty_final_response") == 0)
         return take_flag(reader, name, value, &reader->final);
     if (strcmp(name, INFERENCE_REQUIRE) == 0)

@@ -132,7 +132,7 @@ static enum pen_status write_output(const struct inference *inference, const str
 static void write_provenance(const struct inference *inference, const pen_result *result, struct bytes *to)
 {
     struct provenance list[PROVENANCE_MAX];
-    size_t count = inference->provenance ? provenance_list(result, list) : 0;
+    size_t count = provenance_list(inference, result, list);
     for (size_t i = 0; i < count; i++) {
         char name[64];
         snprintf(name, sizeof name, "penstock_%s", list[i].name);

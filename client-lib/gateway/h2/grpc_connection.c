@@ -49,8 +49,8 @@ void grpc_connection_close(struct grpc_connection *connection)
     connection->session = NULL;
     free(connection->out);
     connection->out = NULL;
-    close(connection->fd);
-    connection->fd = -1;
+    close(connection->guest.fd);
+    connection->guest.fd = -1;
     connection->shared->ended(connection->shared, connection);
 }
 
@@ -111,10 +111,10 @@ static bool take(struct grpc_connection *connection, size_t bytes)
     static const char no_http2[] =
         "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n"
         "{\"error\":\"this address is for gRPC (HTTP/2); HTTP/1.1 is at the one of --http\"}";
-    connection->since_us = clock_now_us();
+    connection->guest.since_us = clock_now_us();
     ssize_t taken = nghttp2_session_mem_recv(connection->session, connection->shared->in, bytes);
     if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        (void)!send(connection->fd, no_http2, sizeof no_http2 - 1, MSG_NOSIGNAL);
+        (void)!send(connection->guest.fd, no_http2, sizeof no_http2 - 1, MSG_NOSIGNAL);
     connection->shared->counts.bad += taken < 0;
     connection->heard += bytes;
     return taken >= 0;
@@ -123,7 +123,7 @@ static bool take(struct grpc_connection *connection, size_t bytes)
 static bool receive(struct grpc_connection *connection)
 {
     for (unsigned i = 0; i < READS_MAX; i++) {
-        ssize_t count = recv(connection->fd, connection->shared->in, IN_BYTES, 0);
+        ssize_t count = recv(connection->guest.fd, connection->shared->in, IN_BYTES, 0);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -154,7 +154,7 @@ void grpc_connection_read(struct grpc_connection *connection)
 static uint64_t idle_limit_us(const struct grpc_connection *connection)
 {
     uint64_t idle_us = connection->shared->options.idle_us;
-    if (connection->spare)
+    if (connection->guest.spare)
         return SPARE_US;
     return !connection->greeted && idle_us > GREETING_US ? GREETING_US : idle_us;
 }
@@ -171,7 +171,7 @@ static void look_at_streams(struct grpc_connection *connection, uint64_t now_us)
 
 void grpc_connection_look(struct grpc_connection *connection, uint64_t now_us)
 {
-    uint64_t spent_us = now_us > connection->since_us ? now_us - connection->since_us : 0;
+    uint64_t spent_us = now_us > connection->guest.since_us ? now_us - connection->guest.since_us : 0;
     look_at_streams(connection, now_us);
     if (connection->waits_out && peer_is_slow(spent_us, 0)) {
         connection->shared->counts.late++;

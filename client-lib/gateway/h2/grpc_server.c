@@ -1,6 +1,5 @@
 #include "grpc_server.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -8,138 +7,81 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "address_table.h"
 #include "deadline.h"
 #include "grpc_connection.h"
 
-#define SPARES_MAX  64u
-#define EVENTS_MAX  256
-#define ACCEPTS_MAX 64
-#define LOOK_US     100000u
-#define KEEP_S      60 /* of silence, then the system asks whether the peer is there */
+#define EVENTS_MAX 256
+#define LOOK_US    100000u
+#define KEEP_S     60 /* of silence, then the system asks whether the peer is there */
 
 struct grpc_server {
     struct grpc_shared shared; /* the first member */
     int poller;
-    bool accepting;
-    unsigned count, spares;
-    struct grpc_connection *first;
-    struct grpc_connection *ended; /* to be freed at the turn's end */
     uint64_t looked_us;
-    struct address_table addresses;
+    struct door door;
 };
 
-static void accept_again(struct grpc_server *server, bool yes)
+static struct grpc_connection *connection_of(struct guest *guest)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = server};
-    if (server->accepting == yes || server->shared.options.fd < 0)
-        return;
-    epoll_ctl(server->poller, yes ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, server->shared.options.fd, &event);
-    server->accepting = yes;
+    return (struct grpc_connection *)(void *)guest;
 }
 
-static void on_connection_ended(struct grpc_shared *shared, struct grpc_connection *connection)
+static void on_ended(struct grpc_shared *shared, struct grpc_connection *connection)
 {
-    struct grpc_server *server = (struct grpc_server *)shared;
-    if (connection->previous)
-        connection->previous->next = connection->next;
-    else
-        server->first = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
-    address_remove(&server->addresses, connection->address);
-    server->count--;
-    server->spares -= connection->spare;
-    shared->counts.connections = server->count;
-    connection->next = server->ended;
-    server->ended = connection;
-    if (!shared->draining)
-        accept_again(server, true);
+    door_leave(&((struct grpc_server *)shared)->door, &connection->guest);
 }
 
 static void on_blocked(struct grpc_shared *shared, struct grpc_connection *connection, bool yes)
 {
     struct epoll_event event = {.events = yes ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = connection};
-    epoll_ctl(((struct grpc_server *)shared)->poller, EPOLL_CTL_MOD, connection->fd, &event);
+    epoll_ctl(((struct grpc_server *)shared)->poller, EPOLL_CTL_MOD, connection->guest.fd, &event);
 }
 
-/* Who has been silent longest without a call makes room. */
-static bool make_room(struct grpc_server *server)
+/* Without a call. */
+static bool may_go(const struct guest *guest)
 {
-    struct grpc_connection *longest = NULL;
-    for (struct grpc_connection *at = server->first; at; at = at->next)
-        if (at->streams_count == 0 && (!longest || at->since_us < longest->since_us))
-            longest = at;
-    if (longest)
-        grpc_connection_close(longest);
-    return longest != NULL;
+    return ((const struct grpc_connection *)(const void *)guest)->streams_count == 0;
 }
 
-static void welcome(struct grpc_server *server, int fd, const struct sockaddr_storage *address)
+static bool begin(void *context, struct guest *guest)
+{
+    struct grpc_server *server = context;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
+    int one = 1, keep_s = KEEP_S;
+    connection_of(guest)->shared = &server->shared;
+    setsockopt(guest->fd, SOL_SOCKET, SO_KEEPALIVE, &one,
+               sizeof one); /* a call may wait for long: peers that vanish are found */
+    setsockopt(guest->fd, IPPROTO_TCP, TCP_KEEPIDLE, &keep_s, sizeof keep_s);
+    return epoll_ctl(server->poller, EPOLL_CTL_ADD, guest->fd, &event) == 0 &&
+           grpc_connection_open(connection_of(guest));
+}
+
+static void close_guest(struct guest *guest)
+{
+    grpc_connection_close(connection_of(guest));
+}
+
+static void free_left(struct grpc_server *server)
+{
+    struct guest *guest;
+    while ((guest = server->door.left)) {
+        server->door.left = guest->next;
+        free(guest);
+    }
+}
+
+static void open_door(struct grpc_server *server)
 {
     const struct grpc_server_options *options = &server->shared.options;
-    struct grpc_connection *connection = calloc(1, sizeof *connection);
-    unsigned same = 0;
-    int one = 1, keep_s = KEEP_S;
-    if (!connection || !address_add(&server->addresses, address_key(address), &same)) {
-        free(connection);
-        close(fd);
-        return;
-    }
-    *connection = (struct grpc_connection){.shared = &server->shared,
-                                           .fd = fd,
-                                           .next = server->first,
-                                           .address = address_key(address),
-                                           .local = address_is_local(address),
-                                           .spare = server->count - server->spares >= options->connections_max ||
-                                                    same > options->address_max,
-                                           .since_us = clock_now_us()};
-    if (server->first)
-        server->first->previous = connection;
-    server->first = connection;
-    server->count++;
-    server->spares += connection->spare;
-    server->shared.counts.connections = server->count;
-    server->shared.counts.accepted++;
-    server->shared.counts.turned_away += connection->spare;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one,
-               sizeof one); /* a call may wait for long: peers that vanish are found */
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keep_s, sizeof keep_s);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
-    if (epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event) != 0 || !grpc_connection_open(connection))
-        grpc_connection_close(connection);
-}
-
-static void take_in(struct grpc_server *server)
-{
-    for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-        struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
-        socklen_t size = sizeof address;
-        if (server->spares >= SPARES_MAX && !make_room(server)) {
-            accept_again(server, false);
-            return;
-        }
-        int fd = accept4(server->shared.options.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(server))
-            continue;
-        if (fd < 0 && errno != EINTR && errno != ECONNABORTED) {
-            if (errno != EAGAIN)
-                accept_again(server, false); /* until a connection ends, or the next look */
-            return;
-        }
-        if (fd >= 0)
-            welcome(server, fd, &address);
-    }
-}
-
-static void free_ended(struct grpc_server *server)
-{
-    struct grpc_connection *connection;
-    while ((connection = server->ended)) {
-        server->ended = connection->next;
-        free(connection);
-    }
+    door_open(&server->door, &(struct door_rules){.fd = options->fd,
+                                                  .poller = server->poller,
+                                                  .connections_max = options->connections_max,
+                                                  .address_max = options->address_max,
+                                                  .guest_bytes = sizeof(struct grpc_connection),
+                                                  .begin = begin,
+                                                  .may_go = may_go,
+                                                  .close = close_guest,
+                                                  .server = server});
 }
 
 enum pen_status grpc_server_new(const struct grpc_server_options *options, struct grpc_server **ret_server)
@@ -149,13 +91,13 @@ enum pen_status grpc_server_new(const struct grpc_server_options *options, struc
         close(options->fd);
         return PEN_ERR_NO_MEMORY;
     }
-    server->shared = (struct grpc_shared){.options = *options, .ended = on_connection_ended, .blocked = on_blocked};
+    server->shared = (struct grpc_shared){.options = *options, .ended = on_ended, .blocked = on_blocked};
     server->poller = epoll_create1(EPOLL_CLOEXEC);
+    open_door(server);
     if (server->poller < 0 || !grpc_shared_init(&server->shared)) {
         grpc_server_free(server);
         return PEN_ERR_NO_MEMORY;
     }
-    accept_again(server, true);
     *ret_server = server;
     return PEN_OK;
 }
@@ -165,9 +107,9 @@ void grpc_server_free(struct grpc_server *server)
     if (!server)
         return;
     grpc_server_drain(server);
-    while (server->first)
-        grpc_connection_close(server->first);
-    free_ended(server);
+    while (server->door.first)
+        close_guest(server->door.first);
+    free_left(server);
     if (server->poller >= 0)
         close(server->poller);
     grpc_shared_fini(&server->shared);
@@ -187,7 +129,7 @@ void grpc_server_ready(void *context)
     for (int i = 0; i < count; i++) {
         struct grpc_connection *connection = events[i].data.ptr;
         if (events[i].data.ptr == server) {
-            take_in(server);
+            door_let_in(&server->door);
             continue;
         }
         if (!connection->closed && (events[i].events & EPOLLOUT))
@@ -195,7 +137,7 @@ void grpc_server_ready(void *context)
         if (!connection->closed && (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
             grpc_connection_read(connection);
     }
-    free_ended(server);
+    free_left(server);
 }
 
 void grpc_server_look(struct grpc_server *server, uint64_t now_us)
@@ -203,27 +145,23 @@ void grpc_server_look(struct grpc_server *server, uint64_t now_us)
     if (now_us - server->looked_us < LOOK_US)
         return;
     server->looked_us = now_us;
-    for (struct grpc_connection *at = server->first, *next; at; at = next) {
+    for (struct guest *at = server->door.first, *next; at; at = next) {
         next = at->next;
-        grpc_connection_look(at, now_us);
+        grpc_connection_look(connection_of(at), now_us);
     }
-    if (!server->shared.draining)
-        accept_again(server, true);
-    free_ended(server);
+    door_listen(&server->door, true);
+    free_left(server);
 }
 
 void grpc_server_drain(struct grpc_server *server)
 {
     server->shared.draining = true;
-    if (server->shared.options.fd < 0)
+    if (server->door.shut)
         return;
-    if (server->poller >= 0)
-        accept_again(server, false);
-    close(server->shared.options.fd);
-    server->shared.options.fd = -1;
-    for (struct grpc_connection *at = server->first, *next; at; at = next) {
+    door_shut(&server->door);
+    for (struct guest *at = server->door.first, *next; at; at = next) {
         next = at->next;
-        grpc_connection_drain(at);
+        grpc_connection_drain(connection_of(at));
     }
 }
 
@@ -234,5 +172,9 @@ unsigned grpc_server_under_way(const struct grpc_server *server)
 
 struct grpc_counts grpc_server_counts(const struct grpc_server *server)
 {
-    return server->shared.counts;
+    struct grpc_counts counts = server->shared.counts;
+    counts.connections = server->door.count;
+    counts.accepted = server->door.accepted;
+    counts.turned_away = server->door.turned_away;
+    return counts;
 }

@@ -167,12 +167,12 @@ static bool send_pieces(struct grpc_connection *connection, struct iovec *pieces
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
     ssize_t sent;
     do
-        sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL);
+        sent = sendmsg(connection->guest.fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
         return false;
     if (sent > 0)
-        connection->since_us = clock_now_us();
+        connection->guest.since_us = clock_now_us();
     keep_rest(connection, pieces, count, sent > 0 ? (size_t)sent : 0);
     connection->full = connection->out_used > 0;
     return true;

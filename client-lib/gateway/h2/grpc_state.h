@@ -11,6 +11,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "door.h"
 #include "grpc_message.h"
 #include "grpc_server.h"
 
@@ -37,21 +38,18 @@ struct grpc_shared {
 };
 
 struct grpc_connection {
+    struct guest guest; /* the first member; since_us: the last sign of life, or of room for our bytes */
     struct grpc_shared *shared;
-    struct grpc_connection *previous, *next;
     nghttp2_session *session;
     struct grpc_stream *streams, *ready;
     unsigned streams_count, pings;
-    uint64_t since_us; /* the last sign of life, or of room for our bytes */
     uint64_t pinged_us;
-    uint64_t address;
     char *out; /* [GRPC_OUT_BYTES], while there is something to send */
     size_t out_used;
-    int fd;
-    size_t heard;                                /* bytes, at first */
-    bool closed, running, spare, local, greeted; /* greeted: its first frame has come */
-    bool waits_out, full;                        /* for room in the socket; it took less than there was */
-    bool blamed;                                 /* the peer was told that its frames are wrong */
+    size_t heard;                  /* bytes, at first */
+    bool closed, running, greeted; /* greeted: its first frame has come */
+    bool waits_out, full;          /* for room in the socket; it took less than there was */
+    bool blamed;                   /* the peer was told that its frames are wrong */
 };
 
 /* A message on its way out. */

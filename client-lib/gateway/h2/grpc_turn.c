@@ -17,8 +17,8 @@ struct grpc_turn *turn_add(struct grpc_stream *stream)
                                           .began_us = stream->streams ? clock_now_us() : stream->began_us,
                                           .deadline_us = stream->deadline_us,
                                           .wanted = stream->accepted,
-                                          .local = stream->connection->local,
-                                          .spare = stream->connection->spare};
+                                          .local = stream->connection->guest.local,
+                                          .spare = stream->connection->guest.spare};
     if (stream->last_turn)
         stream->last_turn->next = turn;
     else

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "http_work.h"
 #include "slow_peer.h"
 
 #define LINGER_US     1000000u
@@ -15,7 +14,7 @@
 static void enter(struct http_connection *connection, enum connection_state state)
 {
     connection->state = state;
-    connection->since_us = clock_now_us();
+    connection->guest.since_us = clock_now_us();
 }
 
 void connection_close(struct http_connection *connection)
@@ -33,10 +32,10 @@ void connection_close(struct http_connection *connection)
         connection->shared->counts.bytes_in += work->received;
         connection->shared->counts.bytes_out += work->sent;
     }
-    http_work_free(work);
+    http_work_free(work, &connection->shared->shelf);
     connection->work = NULL;
-    close(connection->fd);
-    connection->fd = -1;
+    close(connection->guest.fd);
+    connection->guest.fd = -1;
     connection->shared->ended(connection->shared, connection);
 }
 
@@ -69,25 +68,25 @@ static bool run_head(struct http_connection *connection)
 {
     const struct http_server_options *options = &connection->shared->options;
     const char *why = NULL;
-    if (!connection->work && !(connection->work = http_work_new())) {
+    if (!connection->work && !(connection->work = http_work_new(&connection->shared->shelf))) {
         connection_close(connection);
         return false;
     }
     bool began = connection->work->used > 0;
     connection->work->request.connection = connection;
     enum http_progress progress =
-        http_receive_head(connection->work, connection->fd, options->head_max, options->body_max, &why);
+        http_receive_head(connection->work, connection->guest.fd, options->head_max, options->body_max, &why);
     if (!began && connection->work->used > 0)
-        connection->since_us = clock_now_us();
+        connection->guest.since_us = clock_now_us();
     if (progress == HTTP_WAITS && connection->work->used == 0) { /* nothing to keep */
-        http_work_free(connection->work);
+        http_work_free(connection->work, &connection->shared->shelf);
         connection->work = NULL;
         return false;
     }
     if (progress != HTTP_DONE)
         return stand_by(connection, progress, why);
     if (connection->work->request.head.expects)
-        (void)!send(connection->fd, "HTTP/1.1 100 Continue\r\n\r\n", 25, MSG_NOSIGNAL);
+        (void)!send(connection->guest.fd, "HTTP/1.1 100 Continue\r\n\r\n", 25, MSG_NOSIGNAL);
     enter(connection, CONNECTION_BODY);
     return true;
 }
@@ -97,15 +96,15 @@ static bool run_body(struct http_connection *connection)
     struct http_work *work = connection->work;
     struct connection_shared *shared = connection->shared;
     const char *why = NULL;
-    enum http_progress progress = http_receive_body(work, connection->fd, shared->options.body_max, &why);
+    enum http_progress progress = http_receive_body(work, connection->guest.fd, shared->options.body_max, &why);
     if (progress != HTTP_DONE)
         return stand_by(connection, progress, why);
     struct http_request *request = &work->request;
     request->connection = connection;
-    request->local = connection->local;
-    request->spare = connection->spare;
-    request->began_us = connection->since_us;
-    work->close = !request->head.keep_alive || connection->spare || shared->draining;
+    request->local = connection->guest.local;
+    request->spare = connection->guest.spare;
+    request->began_us = connection->guest.since_us;
+    work->close = !request->head.keep_alive || connection->guest.spare || shared->draining;
     shared->under_way++;
     enter(connection, CONNECTION_WAIT);
     shared->options.on_request(shared->options.context, request);
@@ -118,7 +117,7 @@ static bool run_write(struct http_connection *connection)
 {
     struct http_work *work = connection->work;
     struct connection_shared *shared = connection->shared;
-    enum http_progress progress = http_reply_send(work, connection->fd);
+    enum http_progress progress = http_reply_send(work, connection->guest.fd);
     if (progress != HTTP_DONE)
         return stand_by(connection, progress, NULL);
     shared->under_way--;
@@ -127,7 +126,7 @@ static bool run_write(struct http_connection *connection)
     bool close = work->close || connection->hung_up;
     work->received = work->sent = 0;
     if (close) {
-        shutdown(connection->fd, SHUT_WR);
+        shutdown(connection->guest.fd, SHUT_WR);
         enter(connection, CONNECTION_LINGER);
         return true;
     }
@@ -141,7 +140,7 @@ static bool run_linger(struct http_connection *connection)
     char rest[4096];
     ssize_t count;
     for (unsigned i = 0; i < 16; i++) {
-        count = recv(connection->fd, rest, sizeof rest, 0);
+        count = recv(connection->guest.fd, rest, sizeof rest, 0);
         if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
             connection_close(connection);
             return false;
@@ -166,6 +165,13 @@ void connection_run(struct http_connection *connection)
            runs[connection->state](connection)) {
     }
     connection->running = false;
+}
+
+void connection_ready(struct http_connection *connection)
+{
+    if (connection->work)
+        connection->work->drained = false;
+    connection_run(connection);
 }
 
 void connection_hang_up(struct http_connection *connection)
@@ -211,10 +217,10 @@ bool connection_is_idle(const struct http_connection *connection)
 static bool is_late(const struct http_connection *connection, uint64_t now_us)
 {
     const struct http_server_options *options = &connection->shared->options;
-    uint64_t spent_us = now_us > connection->since_us ? now_us - connection->since_us : 0;
+    uint64_t spent_us = now_us > connection->guest.since_us ? now_us - connection->guest.since_us : 0;
     switch (connection->state) {
     case CONNECTION_HEAD:
-        if (connection->spare)
+        if (connection->guest.spare)
             return spent_us > SPARE_HEAD_US;
         return spent_us > (connection->work ? options->head_us : options->idle_us);
     case CONNECTION_BODY:

@@ -7,7 +7,9 @@
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
+#include "door.h"
 #include "http_server.h"
+#include "http_work.h"
 
 enum connection_state {
     CONNECTION_HEAD,
@@ -18,13 +20,13 @@ enum connection_state {
     CONNECTION_CLOSED
 };
 
-struct http_work;
 struct http_connection;
 
 /* What all connections share. */
 struct connection_shared {
     struct http_server_options options;
     struct http_counts counts;
+    struct http_shelf shelf;
     unsigned under_way;
     bool draining;
     void (*ended)(struct connection_shared *shared,
@@ -34,16 +36,16 @@ struct connection_shared {
 };
 
 struct http_connection {
+    struct guest guest; /* the first member; since_us: in this state */
     struct connection_shared *shared;
-    struct http_connection *previous, *next, *next_again;
+    struct http_connection *next_again;
     struct http_work *work; /* NULL between two requests */
-    uint64_t since_us;      /* in this state */
-    uint64_t address;       /* what it counts under */
-    int fd;
     enum connection_state state;
-    bool hung_up, running, in_again, spare, local;
+    bool hung_up, running, in_again;
 };
 
+/* The socket has bytes or room. Goes on as connection_run(). */
+void connection_ready(struct http_connection *connection);
 /* Goes on as far as it can without blocking. */
 void connection_run(struct http_connection *connection);
 /* The peer has gone, or has said that it sends no more: a request under way is given up. */

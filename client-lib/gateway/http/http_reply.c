@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -48,14 +47,24 @@ static size_t content_bytes(const struct http_answer *answer)
 /* 0: the headers are longer than we have room for. */
 static size_t write_head(struct http_work *work, const struct http_answer *answer)
 {
-    const char *life = work->close                     ? "Connection: close\r\n"
-                       : work->request.head.minor == 0 ? "Connection: keep-alive\r\n"
-                                                       : "";
-    int used = snprintf(work->head, sizeof work->head, "HTTP/1.1 %u %s\r\n%s%s%s%sContent-Length: %zu\r\n%s\r\n",
-                        answer->status, reason_of(answer->status), answer->type ? "Content-Type: " : "",
-                        answer->type ? answer->type : "", answer->type ? "\r\n" : "",
-                        answer->headers ? answer->headers : "", content_bytes(answer), life);
-    return used > 0 && (size_t)used < sizeof work->head ? (size_t)used : 0;
+    struct fixed_text head;
+    fixed_begin(&head, work->head, sizeof work->head);
+    fixed_add(&head, "HTTP/1.1 ");
+    fixed_unsigned(&head, answer->status);
+    fixed_add(&head, " ");
+    fixed_add(&head, reason_of(answer->status));
+    if (answer->type) {
+        fixed_add(&head, "\r\nContent-Type: ");
+        fixed_add(&head, answer->type);
+    }
+    fixed_add(&head, "\r\n");
+    fixed_add(&head, answer->headers ? answer->headers : "");
+    fixed_add(&head, "Content-Length: ");
+    fixed_unsigned(&head, content_bytes(answer));
+    fixed_add(&head, work->close                     ? "\r\nConnection: close\r\n\r\n"
+                     : work->request.head.minor == 0 ? "\r\nConnection: keep-alive\r\n\r\n"
+                                                     : "\r\n\r\n");
+    return head.full ? 0 : head.used;
 }
 
 enum http_progress http_reply_begin(struct http_work *work, struct http_answer *answer)

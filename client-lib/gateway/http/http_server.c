@@ -1,19 +1,11 @@
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "address_table.h"
 #include "deadline.h"
 #include "http_connection.h"
 
-#define SPARES_MAX  64u /* beside connections_max */
 #define EVENTS_MAX  256
-#define ACCEPTS_MAX 64 /* in one turn */
 #define LOOK_US     250000u
 #define WATCHES_MAX 512u
 
@@ -25,15 +17,11 @@ struct http_watch {
 struct http_server {
     struct connection_shared shared; /* the first member */
     int poller;
-    bool accepting;
-    unsigned count, spares;
-    struct http_connection *first;
     struct http_connection *again; /* to be run before the next wait */
-    struct http_connection *ended; /* to be freed at the turn's end */
     uint64_t looked_us;
     unsigned watches_count;
     struct http_watch watches[WATCHES_MAX];
-    struct address_table addresses;
+    struct door door;
 };
 
 /* What an event carries: a watch, the listening socket, or a connection. */
@@ -45,32 +33,14 @@ static struct http_watch *watch_of(struct http_server *server, void *pointer)
 
 /* ---- connections ---- */
 
-static void listen_again(struct http_server *server, bool yes)
+static struct http_connection *connection_of(struct guest *guest)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = server};
-    if (server->accepting == yes || server->shared.options.fd < 0)
-        return;
-    epoll_ctl(server->poller, yes ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, server->shared.options.fd, &event);
-    server->accepting = yes;
+    return (struct http_connection *)(void *)guest;
 }
 
 static void on_ended(struct connection_shared *shared, struct http_connection *connection)
 {
-    struct http_server *server = (struct http_server *)shared;
-    if (connection->previous)
-        connection->previous->next = connection->next;
-    else
-        server->first = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
-    address_remove(&server->addresses, connection->address);
-    server->count--;
-    server->spares -= connection->spare;
-    shared->counts.connections = server->count;
-    connection->next = server->ended;
-    server->ended = connection;
-    if (!shared->draining)
-        listen_again(server, true);
+    door_leave(&((struct http_server *)shared)->door, &connection->guest);
 }
 
 static void on_again(struct connection_shared *shared, struct http_connection *connection)
@@ -83,76 +53,41 @@ static void on_again(struct connection_shared *shared, struct http_connection *c
     server->again = connection;
 }
 
-/* Who has been silent longest between two requests makes room; else, among the spare ones, who has not asked yet. */
-static bool make_room(struct http_server *server)
+/* Between two requests; or a spare one that has not asked yet. */
+static bool may_go(const struct guest *guest)
 {
-    struct http_connection *longest = NULL;
-    for (struct http_connection *at = server->first; at; at = at->next) {
-        bool can_go = connection_is_idle(at) || (at->spare && at->state == CONNECTION_HEAD);
-        if (can_go && (!longest || at->since_us < longest->since_us))
-            longest = at;
-    }
-    if (longest)
-        connection_close(longest);
-    return longest != NULL;
+    const struct http_connection *connection = (const void *)guest;
+    return connection_is_idle(connection) || (guest->spare && connection->state == CONNECTION_HEAD);
 }
 
-static void welcome(struct http_server *server, int fd, const struct sockaddr_storage *address)
+static bool begin(void *context, struct guest *guest)
 {
-    const struct http_server_options *options = &server->shared.options;
-    struct http_connection *connection = calloc(1, sizeof *connection);
-    unsigned same = 0;
-    int one = 1;
-    if (!connection || !address_add(&server->addresses, address_key(address), &same)) {
-        free(connection);
-        close(fd);
-        return;
-    }
-    *connection = (struct http_connection){.shared = &server->shared,
-                                           .fd = fd,
-                                           .next = server->first,
-                                           .address = address_key(address),
-                                           .local = address_is_local(address),
-                                           .spare = server->count - server->spares >= options->connections_max ||
-                                                    same > options->address_max,
-                                           .since_us = clock_now_us()};
-    if (server->first)
-        server->first->previous = connection;
-    server->first = connection;
-    server->count++;
-    server->spares += connection->spare;
-    server->shared.counts.connections = server->count;
-    server->shared.counts.accepted++;
-    server->shared.counts.turned_away += connection->spare;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-    if (epoll_ctl(server->poller, EPOLL_CTL_ADD, fd, &event) != 0)
-        connection_close(connection);
+    struct http_server *server = context;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = guest};
+    connection_of(guest)->shared = &server->shared;
+    return epoll_ctl(server->poller, EPOLL_CTL_ADD, guest->fd, &event) == 0;
 }
 
-static void take_in(struct http_server *server)
+static void close_guest(struct guest *guest)
 {
-    for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-        struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
-        socklen_t size = sizeof address;
-        if (server->spares >= SPARES_MAX && !make_room(server)) {
-            listen_again(server, false);
-            return;
-        }
-        int fd = accept4(server->shared.options.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(server))
-            continue;
-        if (fd < 0 && errno != EINTR && errno != ECONNABORTED) {
-            if (errno != EAGAIN)
-                listen_again(server, false); /* until a connection ends, or the next look */
-            return;
-        }
-        if (fd >= 0)
-            welcome(server, fd, &address);
-    }
+    connection_close(connection_of(guest));
 }
 
 /* ---- life ---- */
+
+static void open_door(struct http_server *server)
+{
+    const struct http_server_options *options = &server->shared.options;
+    door_open(&server->door, &(struct door_rules){.fd = options->fd,
+                                                  .poller = server->poller,
+                                                  .connections_max = options->connections_max,
+                                                  .address_max = options->address_max,
+                                                  .guest_bytes = sizeof(struct http_connection),
+                                                  .begin = begin,
+                                                  .may_go = may_go,
+                                                  .close = close_guest,
+                                                  .server = server});
+}
 
 enum pen_status http_server_new(const struct http_server_options *options, struct http_server **ret_server)
 {
@@ -160,13 +95,13 @@ enum pen_status http_server_new(const struct http_server_options *options, struc
     if (server) {
         server->shared = (struct connection_shared){.options = *options, .ended = on_ended, .again = on_again};
         server->poller = epoll_create1(EPOLL_CLOEXEC);
-        listen_again(server, true);
     }
     if (!server || server->poller < 0) {
         free(server);
         close(options->fd);
         return PEN_ERR_NO_MEMORY;
     }
+    open_door(server);
     *ret_server = server;
     return PEN_OK;
 }
@@ -184,16 +119,16 @@ static void run_again(struct http_server *server)
 }
 
 /* One that is to be run again is freed a turn later. */
-static void free_ended(struct http_server *server)
+static void free_left(struct http_server *server)
 {
-    struct http_connection **link = &server->ended, *connection;
-    while ((connection = *link)) {
-        if (connection->in_again) {
-            link = &connection->next;
+    struct guest **link = &server->door.left, *guest;
+    while ((guest = *link)) {
+        if (connection_of(guest)->in_again) {
+            link = &guest->next;
             continue;
         }
-        *link = connection->next;
-        free(connection);
+        *link = guest->next;
+        free(guest);
     }
 }
 
@@ -202,10 +137,11 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     http_server_drain(server);
-    while (server->first)
-        connection_close(server->first);
+    while (server->door.first)
+        close_guest(server->door.first);
     run_again(server);
-    free_ended(server);
+    free_left(server);
+    http_shelf_fini(&server->shared.shelf);
     close(server->poller);
     free(server);
 }
@@ -226,15 +162,11 @@ bool http_server_watch(struct http_server *server, int fd, void (*ready)(void *a
 void http_server_drain(struct http_server *server)
 {
     server->shared.draining = true;
-    if (server->shared.options.fd < 0)
-        return;
-    listen_again(server, false);
-    close(server->shared.options.fd);
-    server->shared.options.fd = -1;
-    for (struct http_connection *at = server->first, *next; at; at = next) {
+    door_shut(&server->door);
+    for (struct guest *at = server->door.first, *next; at; at = next) {
         next = at->next;
-        if (connection_is_idle(at))
-            connection_close(at);
+        if (connection_is_idle(connection_of(at)))
+            close_guest(at);
     }
 }
 
@@ -245,7 +177,11 @@ unsigned http_server_under_way(const struct http_server *server)
 
 struct http_counts http_server_counts(const struct http_server *server)
 {
-    return server->shared.counts;
+    struct http_counts counts = server->shared.counts;
+    counts.connections = server->door.count;
+    counts.accepted = server->door.accepted;
+    counts.turned_away = server->door.turned_away;
+    return counts;
 }
 
 /* ---- turns ---- */
@@ -257,11 +193,11 @@ static void on_event(struct http_server *server, const struct epoll_event *event
     if (watch) {
         watch->ready(watch->arg);
     } else if (event->data.ptr == server) {
-        take_in(server);
+        door_let_in(&server->door);
     } else if (connection->state != CONNECTION_CLOSED) {
         if (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
             connection_hang_up(connection);
-        connection_run(connection);
+        connection_ready(connection);
     }
 }
 
@@ -271,12 +207,11 @@ static void look(struct http_server *server)
     if (now_us - server->looked_us < LOOK_US)
         return;
     server->looked_us = now_us;
-    for (struct http_connection *at = server->first, *next; at; at = next) {
+    for (struct guest *at = server->door.first, *next; at; at = next) {
         next = at->next;
-        connection_look(at, now_us);
+        connection_look(connection_of(at), now_us);
     }
-    if (!server->shared.draining)
-        listen_again(server, true);
+    door_listen(&server->door, true);
 }
 
 void http_server_turn(struct http_server *server, int timeout_ms)
@@ -287,5 +222,5 @@ void http_server_turn(struct http_server *server, int timeout_ms)
         on_event(server, &events[i]);
     run_again(server);
     look(server);
-    free_ended(server);
+    free_left(server);
 }

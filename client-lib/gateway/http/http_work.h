@@ -8,6 +8,7 @@
 #include "http_server.h"
 
 struct http_work {
+    struct http_work *next;   /* on the shelf */
     char *text;               /* [size]: the head and what came behind it */
     size_t used, size, taken; /* taken: bytes of `text` that belong to the request */
     size_t head_bytes;
@@ -19,16 +20,24 @@ struct http_work {
     void (*release)(void *arg);
     void *release_arg;
     uint64_t sent, received;
+    bool drained;    /* the socket had no more bytes; the next event says when it has */
     bool close;      /* the connection ends with the answer */
     unsigned status; /* of a request that is malformed */
     char head[1024];
     struct http_request request;
 };
 
-struct http_work *http_work_new(void);
+/* A few that nobody has: the next request finds its memory warm, and malloc(3) is not asked. */
+struct http_shelf {
+    struct http_work *first;
+    unsigned count;
+};
+
+struct http_work *http_work_new(struct http_shelf *shelf); /* NULL without memory */
 /* Everything but the bytes behind the request, which are moved to the front. */
 void http_work_reset(struct http_work *work);
-void http_work_free(struct http_work *work); /* NULL is fine */
+void http_work_free(struct http_work *work, struct http_shelf *shelf); /* work: NULL is fine */
+void http_shelf_fini(struct http_shelf *shelf);
 
 enum http_progress {
     HTTP_DONE,

@@ -1,6 +1,5 @@
 #include "infer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,14 +63,31 @@ static void count(const struct exchange *exchange)
                                       .output_us = exchange->output_us});
 }
 
+/* A run in debug mode that failed: its log is what was asked for. */
+static void fail_with_log(struct exchange *exchange, const char *log)
+{
+    struct http_answer answer = {.status = http_status_of(exchange->status), .type = "application/json"};
+    bytes_text(&answer.text, "{\"error\":");
+    bytes_json_text(&answer.text, exchange->error.text);
+    bytes_text(&answer.text, ",\"penstock_debug_log\":");
+    bytes_json_text(&answer.text, log);
+    bytes_text(&answer.text, "}");
+    if (answer.text.failed)
+        bytes_fini(&answer.text);
+    gateway_answer(exchange->gateway, exchange->kind, exchange->request, &answer);
+}
+
 static void end_badly(struct exchange *exchange)
 {
+    const char *log = exchange->result ? pen_result_debug_log(exchange->result) : "";
     count(exchange);
-    if (exchange->request) {
+    if (exchange->request)
         exchange->request->gone = NULL;
+    if (exchange->request && *log)
+        fail_with_log(exchange, log);
+    else if (exchange->request)
         gateway_fail(exchange->gateway, exchange->kind, exchange->request, http_status_of(exchange->status),
                      exchange->error.text);
-    }
     exchange_free(exchange);
 }
 
@@ -80,13 +96,23 @@ static void end_badly(struct exchange *exchange)
 /* The trace is told to who named one, for pages that know no more of their request than its answer. */
 static void write_headers(const struct exchange *exchange, char text[HEADERS_BYTES])
 {
-    char length[64] = "";
-    if (exchange->content->binary)
-        snprintf(length, sizeof length, "Inference-Header-Content-Length: %zu\r\n", exchange->content->json_bytes);
-    snprintf(text, HEADERS_BYTES, "%s%s%s%s%s%s%s", length, exchange->wanted == CODING_NONE ? "" : "Content-Encoding: ",
-             exchange->wanted == CODING_NONE ? "" : content_coding_name(exchange->wanted),
-             exchange->wanted == CODING_NONE ? "" : "\r\n", *exchange->trace ? "traceparent: " : "", exchange->trace,
-             *exchange->trace ? "\r\n" : "");
+    struct fixed_text headers;
+    fixed_begin(&headers, text, HEADERS_BYTES);
+    if (exchange->content->binary) {
+        fixed_add(&headers, "Inference-Header-Content-Length: ");
+        fixed_unsigned(&headers, exchange->content->json_bytes);
+        fixed_add(&headers, "\r\n");
+    }
+    if (exchange->wanted != CODING_NONE) {
+        fixed_add(&headers, "Content-Encoding: ");
+        fixed_add(&headers, content_coding_name(exchange->wanted));
+        fixed_add(&headers, "\r\n");
+    }
+    if (*exchange->trace) {
+        fixed_add(&headers, "traceparent: ");
+        fixed_add(&headers, exchange->trace);
+        fixed_add(&headers, "\r\n");
+    }
 }
 
 static void end_well(struct exchange *exchange)

@@ -150,6 +150,8 @@ static bool read_one(struct json *json, struct inference *inference, const char 
         return read_precision(json, inference);
     if (strcmp(name, "penstock_provenance") == 0)
         return json_flag(json, &inference->provenance);
+    if (strcmp(name, INFERENCE_DEBUG) == 0)
+        return json_flag(json, &inference->debug);
     if (strcmp(name, INFERENCE_REQUIRE) == 0)
         return read_require(json, inference);
     return read_custom(json, inference, name);

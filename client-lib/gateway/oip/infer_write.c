@@ -40,23 +40,18 @@ size_t infer_json_bytes(const struct inference *inference, const pen_result *res
 static void write_shape(const struct pen_tensor *tensor, struct bytes *to)
 {
     bytes_text(to, "[");
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        bytes_format(to, "%s%" PRId64, i ? "," : "", tensor->dims[i]);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        bytes_text(to, i ? "," : "");
+        bytes_signed(to, tensor->dims[i]);
+    }
     bytes_text(to, "]");
 }
 
+/* The answer says nothing of the region: clients in C++ take "parameters" of an output for the announcement of binary data, and fail without its size. */
 static enum pen_status write_shared(const struct pen_tensor *tensor, const struct inference_target *target,
-                                    struct regions *regions, struct bytes *to, struct pen_error *reterr)
+                                    struct regions *regions, struct pen_error *reterr)
 {
-    enum pen_status status =
-        regions_write(regions, target->region, target->offset, target->bytes, tensor->data, tensor->bytes, reterr);
-    bytes_text(to, ",\"parameters\":{\"shared_memory_region\":");
-    bytes_json_text(to, target->region);
-    bytes_format(to, ",\"shared_memory_byte_size\":%zu", tensor->bytes);
-    if (target->offset)
-        bytes_format(to, ",\"shared_memory_offset\":%" PRIu64, target->offset);
-    bytes_text(to, "}");
-    return status;
+    return regions_write(regions, target->region, target->offset, target->bytes, tensor->data, tensor->bytes, reterr);
 }
 
 static enum pen_status write_tensor(const struct inference *inference, const struct pen_tensor *tensor,
@@ -71,12 +66,16 @@ static enum pen_status write_tensor(const struct inference *inference, const str
                              tensor->name, pen_dtype_name(tensor->dtype));
     bytes_text(to, "{\"name\":");
     bytes_json_text(to, tensor->name);
-    bytes_format(to, ",\"datatype\":\"%s\",\"shape\":", datatype);
+    bytes_text(to, ",\"datatype\":\"");
+    bytes_text(to, datatype);
+    bytes_text(to, "\",\"shape\":");
     write_shape(tensor, to);
     if (output && output->target.region) {
-        status = write_shared(tensor, &output->target, regions, to, reterr);
+        status = write_shared(tensor, &output->target, regions, reterr);
     } else if (is_binary(inference, output)) {
-        bytes_format(to, ",\"parameters\":{\"binary_data_size\":%zu}", tensor->bytes);
+        bytes_text(to, ",\"parameters\":{\"binary_data_size\":");
+        bytes_unsigned(to, tensor->bytes);
+        bytes_text(to, "}");
         content->parts[content->parts_count++] = (struct iovec){(void *)(uintptr_t)tensor->data, tensor->bytes};
         content->binary = true;
     } else {
@@ -104,7 +103,7 @@ static void write_parameters(const struct inference *inference, const pen_result
 {
     struct provenance list[PROVENANCE_MAX];
     bool sequence = inference->sequence_id && inference->sequence_id <= INT64_MAX;
-    size_t count = inference->provenance ? provenance_list(result, list) : 0;
+    size_t count = provenance_list(inference, result, list);
     if (!sequence && count == 0)
         return;
     bytes_text(to, ",\"parameters\":{");
@@ -124,8 +123,11 @@ static void write_begin(const struct inference *inference, const pen_result *res
     const struct pen_result_info *info = pen_result_info(result);
     bytes_text(to, "{\"model_name\":");
     bytes_json_text(to, inference->model);
-    if (info->version)
-        bytes_format(to, ",\"model_version\":\"%" PRIu64 "\"", info->version);
+    if (info->version) {
+        bytes_text(to, ",\"model_version\":\"");
+        bytes_unsigned(to, info->version);
+        bytes_text(to, "\"");
+    }
     if (inference->id) {
         bytes_text(to, ",\"id\":");
         bytes_json_text(to, inference->id);

@@ -269,6 +269,13 @@ PEN_API int pen_client_fd(pen_client *client);
 PEN_API int pen_client_loop_fd(pen_client *client);
 
 /**
+ * For the loop of pen_client_loop_fd() that submits many jobs before it sleeps: while it is busy, a submit does not look whether messages have come, which
+ * saves system calls; the end of it looks once. Jobs are sent at once all the same. The loop ends it before it sleeps on the descriptor.
+ * Threads: the loop's.
+ */
+PEN_API void pen_client_loop_busy(pen_client *client, bool busy);
+
+/**
  * Calls the callbacks of ended jobs on this thread. Callbacks may submit and cancel, and free jobs, but not free the client.
  * @param timeout_us 0: only those ready now; else waits for the first. @return how many were called. Threads: any.
  */

@@ -310,6 +310,8 @@ class result
     /** Throws when the job did not end well. */
     const result &check() const { return *this ? *this : (raise(failure{status(), error_text()}), *this); }
     const struct pen_result_info &info() const noexcept { return *pen_result_info(native_.get()); }
+    /** Of a job with PEN_JOB_DEBUG: a line per operator; else empty. */
+    std::string_view debug_log() const noexcept { return pen_result_debug_log(native_.get()); }
     std::size_t size() const noexcept { return pen_result_outputs(native_.get()); }
     /** @param index less than size(). */
     output operator[](std::size_t index) const noexcept { return output(pen_result_output(native_.get(), index)); }

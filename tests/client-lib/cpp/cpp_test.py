@@ -60,7 +60,7 @@ def main():
         folder = Path(name)
         models.save_all(folder / "models")
         (folder / "models/digits").symlink_to(SOURCE / "deploy/models/digits")
-        worker = [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--backend", "reference"]
+        worker = [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--backend", "reference", "--allow-debug"]
         pool = Pool(BIN, folder, worker, ["--journal", folder / "journal"])
         slow = Pool(BIN, folder, [BIN.parent / "tests/bench_echo_worker", "broker", "{workers}", "0", "3000000"], ["--cache", "none"])
         with ThreadPoolExecutor(2) as builders:

@@ -74,6 +74,24 @@ void runs(const client &pool)
     check(!none && none.error().status == PEN_ERR_NOT_FOUND && !none.error().retryable(), "a model that is not there");
 }
 
+/* What numbers must keep, and what they rest on; and a log of the operators. */
+void contracts(const client &pool)
+{
+    const std::array<float, 4> x{1, 9, 5, 7};
+    request r("share");
+    r.input(*tensor::try_view("x", {1, 4}, x)).flags(PEN_JOB_NO_CACHE);
+    auto exact = pool.try_run(request(r).precision("f32-exact"));
+    check(exact && exact->info().precision == PEN_PRECISION_F32 && *exact->info().build, exact ? "exact in f32" : exact.error().text.c_str());
+    auto bounded = pool.try_run(request(r).precision("max_relative_error=1e-3"));
+    check(bounded && bounded->info().measured && bounded->info().error_largest <= 1e-3, bounded ? "within a bound" : bounded.error().text.c_str());
+    auto same = pool.try_run(request(r).max_relative_error(1e-3));
+    check(same && same->info().measured && same->debug_log().empty(), same ? "the same bound as a number" : same.error().text.c_str());
+    auto negative = pool.try_run(request(r).max_relative_error(-1));
+    check(!negative && negative.error().status == PEN_ERR_INVALID, "a bound below 0 is none");
+    auto debugged = pool.try_run(request(r).flags(PEN_JOB_DEBUG));
+    check(debugged && debugged->debug_log().find("Softmax") != std::string_view::npos, debugged ? "a log of the operators" : debugged.error().text.c_str());
+}
+
 void types(const client &pool)
 {
     const std::vector<std::string> words{"wörld", "", "two"};
@@ -268,6 +286,7 @@ void exceptions(const char *endpoint)
     check(thrown([&] { pool.submit(request("nobody")).get(); }) == PEN_ERR_NOT_FOUND, "get throws");
     check(thrown([&] { answer[0].copy<int>(); }) == PEN_ERR_DTYPE, "copy throws");
     check(thrown([&] { tensor::view("x", {9}, x); }) == PEN_ERR_SHAPE, "view throws");
+    check(thrown([] { request("batched").precision("f33"); }) == PEN_ERR_INVALID, "a precision that there is not throws");
     check(thrown([] { client::connect("nonsense"); }) == PEN_ERR_INVALID, "connect throws");
 }
 #endif
@@ -283,7 +302,7 @@ int main(int argc, char **argv)
     if (!pool) {
         return 1;
     }
-    tensors(), runs(*pool), types(*pool), picture(*pool, argv[3]), jobs(*pool), callbacks(*pool), sequences(*pool), detached(*pool);
+    tensors(), runs(*pool), contracts(*pool), types(*pool), picture(*pool, argv[3]), jobs(*pool), callbacks(*pool), sequences(*pool), detached(*pool);
     admin(*pool), slow(argv[2]), futures(*pool);
 #if PENSTOCK_THROWS
     exceptions(argv[1]);
