@@ -192,29 +192,6 @@ static void tuned_say(const struct backend *b, void (*say)(void *context, const 
     say(context, "vulkan.tuned", strcmp(b->tuned, "hit") == 0 ? text : b->tuned);
 }
 
-/* What the device can do, by the names of engine/env/facts.def. */
-static void features_say(const struct vk_device_info *d,
-                         void (*say)(void *context, const char *name, const char *value), void *context)
-{
-    const struct {
-        const char *name;
-        bool there;
-    } features[] = {{"vk_f16_storage", d->f16_storage},
-                    {"vk_f16_math", d->f16_math},
-                    {"vk_i8_storage", d->i8_storage},
-                    {"vk_dot8", d->dot8},
-                    {"vk_coopmat_f16f32", d->coopmat.kind != VK_COOPMAT_NONE},
-                    {"vk_subgroup_arith", d->subgroup_arith},
-                    {"vk_timeline", true}}; /* without it the device is unfit */
-    char coopmat[32];
-    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
-        say(context, features[i].name, features[i].there ? "on" : "off");
-    }
-    vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
-    say(context, "vk_coopmat", coopmat);
-    say_number(say, context, "vk_subgroup_size", d->subgroup_size);
-}
-
 static void describe(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
                      void *context)
 {
@@ -235,7 +212,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
-    features_say(d, say, context);
+    vk_features_say(d, say, context);
 }
 
 /* An empty list of axes is one, too: a reduction reads it while it is built. */
