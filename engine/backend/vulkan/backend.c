@@ -288,6 +288,11 @@ unsigned vk_backend_products(const struct backend *b, unsigned family)
     return family < VK_FAMILY_COUNT ? atomic_load(&b->families[family]) : 0;
 }
 
+unsigned vk_backend_winograds(const struct backend *b)
+{
+    return atomic_load(&b->winograds);
+}
+
 uint64_t vk_backend_losses(const struct backend *b)
 {
     return atomic_load(&b->losses);
