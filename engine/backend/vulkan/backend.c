@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/kept.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/tune.h"
@@ -20,6 +21,7 @@ static void backend_close(struct backend *b)
         return;
     }
     vk_several_close(b, &backend_vulkan);
+    vk_kept_close(b->instance);
     vk_device_release(b->device);
     vk_instance_free(b->instance);
     pthread_mutex_destroy(&b->lock);
@@ -361,6 +363,9 @@ const struct backend_ops backend_vulkan = {
     .exec_wait = vk_exec_wait,
     .exec_window = vk_exec_window,
     .exec_done = vk_exec_done,
+    .exec_keep = vk_kept_new,
+    .kept_read = vk_kept_read,
+    .kept_free = vk_kept_free,
     .exec_times = vk_exec_times,
     .exec_kernels = vk_exec_kernels,
     .tune = vk_tune,
