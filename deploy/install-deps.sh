@@ -56,6 +56,7 @@ build|libnghttp2-dev|HTTP/2 of the gateway, for gRPC
 build|libjpeg-dev|image decoding
 build|libwebp-dev|image decoding
 build|libxnnpack-dev|fast CPU kernels
+build|libcpuinfo-dev|limits XNNPACK's own kernels (cpu_isa_max)
 build|libpthreadpool-dev|threads of those kernels
 build|libcpuinfo-dev|what XNNPACK asks about the processor
 build|libncurses-dev|the live view of `penstock top`

@@ -6,6 +6,7 @@
 #include "job_id.h"
 #include "large_block.h"
 #include "measure.h"
+#include "measure_whole.h"
 #include "notify.h"
 #include "quota.h"
 #include "http.h"
@@ -128,6 +129,21 @@ static void measure_first(struct served *served)
                   served->version, why.text);
 }
 
+/* Ensembles come last: their steps' models are all there. */
+static void wholes_measure_first(struct worker *worker)
+{
+    struct whole_taken taken;
+    size_t at = 0;
+    while (strcmp(worker->options->measure, "first") == 0 && !signals_asked() &&
+           measure_whole_take(&worker->catalog, &at, &taken)) {
+        struct pen_error why = {0};
+        if (measure_whole_run(taken.ensemble, taken.steps, NULL, &why) != PEN_OK)
+            log_event(LOG_INFO, "model_not_measured", "model=%s version=%" PRIu64 " reason=%s", taken.ensemble->name,
+                      taken.ensemble->version, why.text);
+        measure_whole_release(&taken);
+    }
+}
+
 /* Warms the model up, checks ensembles and measures its memory; frees it again when it does not fit beside the
    models before it. A catalog_loaded. */
 static enum pen_status model_warm(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
@@ -220,6 +236,7 @@ static int models_load(struct worker *worker)
         log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
         return WORKER_EXIT_FAILED;
     }
+    wholes_measure_first(worker);
     return models_verdict(worker);
 }
 

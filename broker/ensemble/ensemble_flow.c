@@ -156,34 +156,32 @@ static void finish(struct broker *broker, struct ensemble_run *ensemble)
 
 /* ---- one is done ------------------------------------------------------------------------------------------------------------------------ */
 
-/* The error of the whole is the largest of its steps': nobody has measured them end to end. */
-static void note_measured(struct ensemble_run *ensemble, bool first, const Penstock__MeasuredError *step)
+/* Nobody has measured the steps together: the largest error holds for the whole where all that feed others are exact (ensemble_plan_bound). */
+static void note_measured(struct ensemble_run *ensemble, size_t index, const Penstock__MeasuredError *step)
 {
     Penstock__MeasuredError *whole = &ensemble->measured;
-    ensemble->unmeasured |= !step;
-    if (!step)
+    bool first = !ensemble->backend;
+    if (!step || (ensemble_plan_feeds(ensemble->plan, index) && !(step->largest <= 0.0))) {
+        ensemble->unmeasured = true;
         return;
-    if (first)
+    }
+    bool repeatable = step->repeatable && (first || whole->repeatable);
+    if (first || !(step->largest <= whole->largest))
         *whole = *step;
-    if (!(step->largest <= whole->largest))
-        *whole = (Penstock__MeasuredError){.base = whole->base,
-                                           .largest = step->largest,
-                                           .mean = step->mean,
-                                           .inputs = step->inputs,
-                                           .source = step->source,
-                                           .repeatable = whole->repeatable};
-    whole->repeatable &= step->repeatable;
+    whole->source = (char *)(uintptr_t) "steps";
+    whole->repeatable = repeatable;
 }
 
 /* The whole has the lowest precision of its steps, and their backend when all have the same. */
-static void note_provenance(struct ensemble_run *ensemble, const struct envelope *env, const Penstock__ResultMeta *meta)
+static void note_provenance(struct ensemble_run *ensemble, size_t index, const struct envelope *env,
+                            const Penstock__ResultMeta *meta)
 {
     bool first = !ensemble->backend;
     if (first || !match_precision((enum precision)ensemble->precision, (enum precision)env->precision))
         ensemble->precision = env->precision;
+    note_measured(ensemble, index, meta->measured);
     ensemble->backend = first || strcmp(ensemble->backend, meta->backend) == 0 ? meta->backend : "several";
     ensemble->device = first || strcmp(ensemble->device, meta->device) == 0 ? meta->device : "several";
-    note_measured(ensemble, first, meta->measured);
     ensemble->last = meta;
     ensemble->compute_us += meta->compute_us;
     ensemble->worker_us += meta->worker_us;
@@ -216,7 +214,7 @@ static enum pen_status keep(struct broker *broker, struct ensemble_run *ensemble
                              " (--max-job-bytes)",
                              ensemble->bytes + shared_message_bytes(reply), limit);
     ensemble->steps[index].meta = meta;
-    note_provenance(ensemble, &env, meta);
+    note_provenance(ensemble, index, &env, meta);
     return status;
 }
 

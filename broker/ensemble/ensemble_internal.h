@@ -36,9 +36,9 @@ struct ensemble_run {
     uint64_t bytes, compute_us, worker_us;
     uint8_t precision;                /* the lowest of all steps */
     const char *backend, *device;     /* of all steps; "several" when they differ; NULL: no step has ended */
-    Penstock__MeasuredError measured; /* of all steps: the worst; texts are the steps' */
-    bool unmeasured;                  /* a step says nothing of its error */
-    bool over;                        /* nobody wants the outputs of its steps any more */
+    Penstock__MeasuredError measured; /* of the whole, as its steps tell it: the worst of those that may err */
+    bool unmeasured; /* nothing follows: a step says nothing of its error, or one that feeds another is not exact */
+    bool over;       /* nobody wants the outputs of its steps any more */
 };
 
 struct ensembles {

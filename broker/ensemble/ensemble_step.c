@@ -75,7 +75,7 @@ static enum pen_status step_request(struct broker *broker, struct ensemble_run *
     meta.n_inputs = builder.count;
     meta.outputs = outputs;
     meta.n_outputs = step->outputs_count;
-    meta.max_relative_error = ensemble->job->lane->demand.error_max; /* each step keeps it */
+    meta.max_relative_error = ensemble_plan_bound(ensemble->plan, index, ensemble->job->lane->demand.error_max);
     meta.f32_exact = ensemble->job->lane->demand.exact;
     meta.parameters = NULL;
     meta.n_parameters = 0;

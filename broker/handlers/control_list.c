@@ -140,6 +140,36 @@ static const char *state_text(const struct broker *broker, const struct worker *
     return silent || link_probing(&worker->link) ? "suspect" : "ready";
 }
 
+/* One of an offer; NULL without memory. */
+static Penstock__OfferedError *offered_error(struct control_answer *answer, const struct offer *offer)
+{
+    Penstock__OfferedError *to = control_room(answer, sizeof *to);
+    if (!to)
+        return NULL;
+    penstock__offered_error__init(to);
+    to->precision = offer->precision;
+    to->measured = offer->meta->measured;
+    to->measures = offer->meta->measures;
+    return to;
+}
+
+/* Its models and their errors, in one order. */
+static void fill_offered(struct control_answer *answer, const struct worker *worker, Penstock__WorkerInfo *info)
+{
+    info->models = control_room(answer, worker->offers_count * sizeof *info->models);
+    info->errors = control_room(answer, worker->offers_count * sizeof(Penstock__OfferedError *));
+    for (size_t i = 0; info->models && info->errors && i < worker->offers_count; i++) {
+        char text[300];
+        const struct offer *offer = worker->offers[i];
+        Penstock__OfferedError *error = offer->sketch ? NULL : offered_error(answer, offer);
+        if (!error)
+            continue;
+        snprintf(text, sizeof text, "%.255s:%" PRIu64, offer->model->name, offer->model->version);
+        info->models[info->n_models++] = control_text(answer, text);
+        info->errors[info->n_errors++] = error;
+    }
+}
+
 /* failures: how many the answer has already, of those that fit. */
 static void fill_worker(const struct broker *broker, struct control_answer *answer, const struct worker *worker,
                         Penstock__WorkerInfo *info, uint32_t *failures)
@@ -171,15 +201,7 @@ static void fill_worker(const struct broker *broker, struct control_answer *answ
     *failures += (uint32_t)info->n_failures;
     info->n_flags = hello->n_flags;
     info->flags = hello->flags;
-    info->models = control_room(answer, worker->offers_count * sizeof *info->models);
-    for (size_t i = 0; info->models && i < worker->offers_count; i++) {
-        char text[300];
-        if (worker->offers[i]->sketch)
-            continue;
-        snprintf(text, sizeof text, "%.255s:%" PRIu64, worker->offers[i]->model->name,
-                 worker->offers[i]->model->version);
-        info->models[info->n_models++] = control_text(answer, text);
-    }
+    fill_offered(answer, worker, info);
 }
 
 void control_workers(struct broker *broker, struct control_answer *answer, const char *argument)

@@ -64,11 +64,12 @@ bool lane_unserved(struct broker *broker, struct effect *effect)
     char text[PEN_ERROR_TEXT_BYTES];
     if (!lane_is_lost(broker, lane))
         return true;
+    bool unkept = ensemble_unkept(&broker->models, &broker->labels, lane->model, &lane->demand);
     lane_text(broker, lane, text, sizeof text);
     effect_post_again(&broker->effects, effect); /* first: with its last job the lane may go, and the effect with it */
     for (size_t left = lane->count < LANE_BATCH ? lane->count : LANE_BATCH; left > 0; left--) {
         PEN_ASSERT(lane->count >= left, "an end takes one job out of its lane, no more");
-        answer_error(broker, lane_head(lane), PEN_ERR_UNAVAILABLE, text);
+        answer_error(broker, lane_head(lane), unkept ? PEN_ERR_UNSUPPORTED : PEN_ERR_UNAVAILABLE, text);
     }
     return false;
 }

@@ -1,5 +1,7 @@
 #include "metrics_json.h"
 
+#include <math.h>
+
 #include "version.h"
 
 /* ---- pairs ---- */
@@ -151,7 +153,32 @@ static void put_series(const struct snapshot *s, uint32_t i, struct writer *w)
     writer_text(w, "}");
 }
 
-/* [[row of the model, expected us of one job], ...]; offers lie in the order of their workers. */
+/* A number of JSON; null where it is none, such as infinity. */
+static void put_real(struct writer *w, double value)
+{
+    if (isfinite(value))
+        writer_format(w, ",%.6g", value);
+    else
+        writer_text(w, ",null");
+}
+
+/* [source, largest, mean, sets of inputs] of an error that is known; "measuring"; or null: nobody knows it. */
+static void put_error(struct writer *w, const struct offer_row *offer)
+{
+    if (!offer->measured) {
+        writer_text(w, offer->measures ? ",\"measuring\"" : ",null");
+        return;
+    }
+    writer_text(w, ",[");
+    writer_string(w, offer->error_source);
+    put_real(w, offer->error);
+    put_real(w, offer->error_mean);
+    writer_text(w, ",");
+    writer_number(w, offer->error_inputs);
+    writer_text(w, "]");
+}
+
+/* [[row of the model, expected us of one job, precision, error], ...]; offers lie in the order of their workers. */
 static void put_offers(const struct offer_row *offers, uint32_t count, struct writer *w)
 {
     key(w, "models");
@@ -164,6 +191,7 @@ static void put_offers(const struct offer_row *offers, uint32_t count, struct wr
         writer_number(w, offers[i].expect_us);
         writer_text(w, ",");
         writer_string(w, precision_name(offers[i].precision));
+        put_error(w, &offers[i]);
         writer_text(w, "]");
     }
     writer_text(w, "]");

@@ -70,6 +70,20 @@ static void fill_worker(const struct broker *broker, const struct worker *worker
     to->last_seen_us = broker->now_us - worker->link.heard_us;
 }
 
+static void fill_error(const Penstock__ModelOffer *offer, struct offer_row *to)
+{
+    const Penstock__MeasuredError *measured = offer->measured;
+    to->measured = measured != NULL;
+    to->measures = offer->measures;
+    to->error_source[0] = '\0';
+    if (!measured)
+        return;
+    to->error = measured->largest;
+    to->error_mean = measured->mean;
+    to->error_inputs = measured->inputs;
+    snprintf(to->error_source, sizeof to->error_source, "%s", measured->source);
+}
+
 static void fill_offers(const struct broker *broker, const struct worker *worker, uint32_t row, struct offer_row *to)
 {
     for (size_t i = 0; i < worker->offers_count; i++) {
@@ -81,6 +95,7 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
                                    .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
                                    .precision = offer->precision,
                                    .busy = !worker_credit(worker, broker->now_us, expect_us, 0, false, &when_us)};
+        fill_error(offer->meta, &to[i]);
     }
 }
 

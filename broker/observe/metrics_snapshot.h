@@ -54,7 +54,11 @@ struct offer_row {
     uint32_t worker, model; /* indexes of rows */
     uint32_t expect_us;     /* for a batch of one */
     enum precision precision;
-    bool busy; /* the worker has no credit for more work now */
+    bool busy;                /* the worker has no credit for more work now */
+    bool measured, measures;  /* its error is known; it is not yet, and will be */
+    double error, error_mean; /* relative, the largest and the mean, once they are known; infinity: no number says it */
+    uint32_t error_inputs;    /* sets of inputs */
+    char error_source[16];
 };
 
 struct snapshot {

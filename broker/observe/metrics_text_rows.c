@@ -352,5 +352,6 @@ void metrics_text_rows(const struct snapshot *snapshot, struct writer *writer)
     put_demand(snapshot, writer);
     put_workers(snapshot, writer);
     put_failures(snapshot, writer);
+    lines_errors(snapshot, writer);
     put_tenants(snapshot, writer);
 }

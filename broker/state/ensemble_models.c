@@ -21,6 +21,7 @@ static const struct ensemble_plan_step *step_missing(const struct models *models
     own.forms = 0; /* those of the whole */
     for (size_t i = 0; i < ensemble_plan_steps(model->plan); i++) {
         const struct ensemble_plan_step *step = &model->plan->steps[i];
+        own.error_max = demand ? ensemble_plan_bound(model->plan, i, demand->error_max) : 0.0;
         *ret_model = ensemble_step_model(models, labels, step);
         if (!*ret_model || !model_served(*ret_model, demand ? &own : NULL))
             return step;
@@ -35,15 +36,36 @@ bool ensemble_served(const struct models *models, const struct labels *labels, c
     return model->plan && !step_missing(models, labels, model, demand, &own);
 }
 
+bool ensemble_unkept(const struct models *models, const struct labels *labels, const struct model *model,
+                     const struct demand *demand)
+{
+    struct demand loose = *demand;
+    loose.error_max = 0.0;
+    loose.exact = false;
+    return model->plan && demand->error_max > 0.0 && !ensemble_served(models, labels, model, demand) &&
+           ensemble_served(models, labels, model, &loose);
+}
+
 const char *ensemble_missing(const struct models *models, const struct labels *labels, const struct model *model,
                              const struct demand *demand, char *text, size_t bytes)
 {
     const struct model *own;
+    char asked[96];
     const struct ensemble_plan_step *step = step_missing(models, labels, model, demand, &own);
     text[0] = '\0';
-    if (step)
+    if (!step)
+        return text;
+    if (ensemble_unkept(models, labels, model, demand)) {
+        struct demand kept = *demand;
+        kept.error_max = ensemble_plan_bound(model->plan, (size_t)(step - model->plan->steps), demand->error_max);
+        snprintf(text, bytes,
+                 "step %u needs model '%.128s' with %s, which no worker keeps: nobody has measured the ensemble as a "
+                 "whole, so steps that feed others must be exact; a worker with all its models measures it",
+                 step->number, step->model, match_contract_text(&kept, asked, sizeof asked));
+    } else {
         snprintf(text, bytes, "step %u needs model '%.128s', which no worker %s", step->number, step->model,
                  own && own->offers_count ? "that the job may go to offers" : "offers");
+    }
     return text;
 }
 

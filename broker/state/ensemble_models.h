@@ -18,6 +18,9 @@ const struct model *ensemble_step_model(const struct models *models, const struc
 /* True when each step has a worker that may run such a job (demand NULL: any job). False for a model without steps. */
 bool ensemble_served(const struct models *models, const struct labels *labels, const struct model *model,
                      const struct demand *demand);
+/* True when they would run it but for the bound on its error. */
+bool ensemble_unkept(const struct models *models, const struct labels *labels, const struct model *model,
+                     const struct demand *demand);
 /* "step 2 needs model 'x', which no worker offers"; "" when nothing is missing. */
 const char *ensemble_missing(const struct models *models, const struct labels *labels, const struct model *model,
                              const struct demand *demand, char *text, size_t bytes);

@@ -1,5 +1,6 @@
 #include "ensemble_plan.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,4 +207,20 @@ bool ensemble_plan_digest(const struct ensemble_plan *plan, const struct digest 
     *ret_digest = digest_final(stream);
     digest_free(stream);
     return true;
+}
+
+bool ensemble_plan_feeds(const struct ensemble_plan *plan, size_t step)
+{
+    const struct ensemble_plan_step *giver = &plan->steps[step];
+    for (size_t i = 0; i < ensemble_plan_steps(plan); i++)
+        for (size_t j = 0; j < plan->steps[i].inputs_count; j++)
+            for (size_t k = 0; k < giver->outputs_count; k++)
+                if (plan->steps[i].inputs[j].tensor == giver->outputs[k].tensor)
+                    return true;
+    return false;
+}
+
+double ensemble_plan_bound(const struct ensemble_plan *plan, size_t step, double error_max)
+{
+    return error_max > 0.0 && ensemble_plan_feeds(plan, step) ? DBL_TRUE_MIN : error_max;
 }

@@ -55,6 +55,13 @@ struct ensemble_plan *ensemble_plan_retain(struct ensemble_plan *plan);
 void ensemble_plan_release(struct ensemble_plan *plan); /* NULL is fine */
 size_t ensemble_plan_steps(const struct ensemble_plan *plan);
 bool ensemble_plan_output(const struct ensemble_plan *plan, uint32_t tensor); /* is it an output of the whole? */
+bool ensemble_plan_feeds(const struct ensemble_plan *plan, size_t step); /* does another step take what it gives? */
+
+/*
+ * The largest error that a step may have where the whole may have `error_max` (0 = not asked). No one measures a whole whose steps run apart. But a step whose
+ * inputs are exact has the error that was measured of it: so all steps that feed others must be exact, which the smallest number above 0 asks for.
+ */
+double ensemble_plan_bound(const struct ensemble_plan *plan, size_t step, double error_max);
 
 /*
  * The digest of the whole, from the digests of its steps' models in their order. A worker that has all models computes

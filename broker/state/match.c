@@ -1,5 +1,6 @@
 #include "match.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,9 @@ const char *match_contract_text(const struct demand *demand, char *text, size_t 
     text[0] = '\0';
     if (class)
         used = (size_t)snprintf(text, bytes, "%s%s", precision_name(demand->precision), demand->exact ? "-exact" : "");
-    if (demand->error_max > 0.0 && used < bytes)
+    if (demand->error_max > 0.0 && demand->error_max <= DBL_TRUE_MIN && used < bytes)
+        snprintf(text + used, bytes - used, "%sno error at all", class ? " and " : "");
+    else if (demand->error_max > 0.0 && used < bytes)
         snprintf(text + used, bytes - used, "%smax_relative_error=%g", class ? " and " : "", demand->error_max);
     return text;
 }

@@ -206,10 +206,34 @@ static const char *const *flags(struct carver *carver, const Penstock__WorkerInf
     return to;
 }
 
+/* NULL where the broker does not tell one for each model. */
+static const struct pen_offered_error *errors(struct carver *carver, const Penstock__WorkerInfo *from)
+{
+    if (from->n_errors != from->n_models) {
+        return NULL;
+    }
+    struct pen_offered_error *to = carve(carver, from->n_errors, sizeof *to);
+    for (size_t i = 0; to && i < from->n_errors; i++) {
+        const Penstock__MeasuredError *m = from->errors[i]->measured;
+        to[i] = (struct pen_offered_error){
+            .precision = from->errors[i]->precision, .measures = from->errors[i]->measures, .source = ""};
+        if (m) {
+            to[i].measured = true;
+            to[i].largest = m->largest;
+            to[i].mean = m->mean;
+            to[i].inputs = m->inputs;
+            to[i].source = m->source;
+            to[i].repeatable = m->repeatable;
+        }
+    }
+    return to;
+}
+
 static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerInfo *from)
 {
     struct pen_worker *to = carve(carver, 1, sizeof *to);
     const char *const *texts = flags(carver, from);
+    const struct pen_offered_error *told = errors(carver, from);
     struct pen_failed_model *failed = carve(carver, from->n_failures, sizeof *failed);
     for (size_t i = 0; failed && i < from->n_failures; i++) {
         failure(from->failures[i], from->name, &failed[i]);
@@ -242,6 +266,7 @@ static struct pen_worker *worker(struct carver *carver, const Penstock__WorkerIn
         .failures_count = from->n_failures,
         .failures = failed,
         .failures_all = from->failures_count,
+        .errors = told,
     };
     return to;
 }

@@ -1,12 +1,12 @@
 /* cmd_models.c - `penstock models`. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "failed.h"
 #include "inputs.h"
+#include "measured.h"
 
 struct options {
     struct common common;
@@ -53,36 +53,23 @@ static void signatures_json(cJSON *json, const char *key, const struct pen_signa
     }
 }
 
-/* JSON has no infinity: an error that no number says is null. */
-static cJSON *measured_json(const struct pen_model_offer *o)
+/* The offer's own, in the form that a worker's list has. */
+static struct pen_offered_error error_of(const struct pen_model_offer *o)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddItemToObject(json, "max_relative_error",
-                          isfinite(o->error_largest) ? cJSON_CreateNumber(o->error_largest) : cJSON_CreateNull());
-    cJSON_AddItemToObject(json, "mean_relative_error",
-                          isfinite(o->error_mean) ? cJSON_CreateNumber(o->error_mean) : cJSON_CreateNull());
-    cJSON_AddNumberToObject(json, "inputs", o->error_inputs);
-    cJSON_AddStringToObject(json, "source", o->error_source);
-    cJSON_AddBoolToObject(json, "repeatable", o->error_repeatable);
-    return json;
-}
-
-static const char *error_text(const struct pen_model_offer *o, char *text, size_t bytes)
-{
-    if (o->measured && strcmp(o->error_source, "reference") == 0) {
-        snprintf(text, bytes, "the reference");
-    } else if (o->measured) {
-        snprintf(text, bytes, "error at most %.2g, %.2g on average (%u %s)%s", o->error_largest, o->error_mean,
-                 o->error_inputs, o->error_source, o->error_repeatable ? "" : ", not repeatable");
-    } else {
-        snprintf(text, bytes, o->measures ? "error being measured" : "error not measured");
-    }
-    return text;
+    return (struct pen_offered_error){.precision = o->precision,
+                                      .measured = o->measured,
+                                      .measures = o->measures,
+                                      .largest = o->error_largest,
+                                      .mean = o->error_mean,
+                                      .inputs = o->error_inputs,
+                                      .source = o->error_source,
+                                      .repeatable = o->error_repeatable};
 }
 
 static cJSON *offer_json(const struct pen_model_offer *o)
 {
     cJSON *json = cJSON_CreateObject();
+    const struct pen_offered_error error = error_of(o);
     cJSON_AddStringToObject(json, "worker", o->worker);
     cJSON_AddStringToObject(json, "backend", o->backend);
     cJSON_AddStringToObject(json, "device", o->device);
@@ -92,7 +79,7 @@ static cJSON *offer_json(const struct pen_model_offer *o)
     cJSON_AddBoolToObject(json, "ready", o->ready);
     cJSON_AddBoolToObject(json, "cacheable", o->cacheable);
     cJSON_AddNumberToObject(json, "memory_bytes", (double)o->memory_bytes);
-    cJSON_AddItemToObject(json, "measured", o->measured ? measured_json(o) : cJSON_CreateNull());
+    cJSON_AddItemToObject(json, "measured", measured_json(&error));
     cJSON *warm = cJSON_AddArrayToObject(json, "warm");
     for (size_t i = 0; i < o->warm_count; i++) {
         cJSON *one = cJSON_CreateObject();
@@ -173,9 +160,10 @@ static void model_text(const struct pen_model *m)
         if (o->max_batch_size > 1) {
             snprintf(batches, sizeof batches, "batches up to %u", o->max_batch_size);
         }
-        char error[128];
+        char text[MEASURED_TEXT_BYTES];
+        const struct pen_offered_error error = error_of(o);
         printf("  on  %s: %s, %s, %s, %s, %s%s%s\n", o->worker, o->backend, pen_precision_name(o->precision),
-               error_text(o, error, sizeof error), o->placement, batches, o->warm_count ? "" : ", not warm",
+               measured_text(&error, text), o->placement, batches, o->warm_count ? "" : ", not warm",
                o->ready ? "" : ", not ready");
     }
 }

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "failed.h"
+#include "measured.h"
 #include "words.h"
 
 struct options {
@@ -28,8 +29,9 @@ static const struct settings_program program = {
     .after =
         "JSON: {\"workers\": [{name, host, backend, device, state, software, slots, threads, jobs_running, "
         "jobs_done, jobs_failed, jobs_cancelled, results_bad,\n"
-        "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], flags: {name: "
-        "value},\n"
+        "rss_bytes, age_us, last_seen_us, backlog_us, models: [\"name:version\"], errors: [{model, precision, "
+        "measures, measured: as in\n"
+        "`penstock models --json`, null = not known}], flags: {name: value},\n"
         "failed: [{worker, name, version, status, error, since_unix_us, serving}], failed_count}]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
 };
@@ -48,6 +50,20 @@ static void flags_json(cJSON *json, const struct pen_worker *w)
         name[length] = '\0';
         cJSON_AddStringToObject(flags, name, text[length] == '=' ? text + length + 1 : "");
     }
+}
+
+static cJSON *errors_json(const struct pen_worker *w)
+{
+    cJSON *array = cJSON_CreateArray();
+    for (size_t i = 0; w->errors && i < w->models_count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "model", w->models[i]);
+        cJSON_AddStringToObject(one, "precision", pen_precision_name(w->errors[i].precision));
+        cJSON_AddBoolToObject(one, "measures", w->errors[i].measures);
+        cJSON_AddItemToObject(one, "measured", measured_json(&w->errors[i]));
+        cJSON_AddItemToArray(array, one);
+    }
+    return array;
 }
 
 static cJSON *worker_json(const struct pen_worker *w)
@@ -74,6 +90,7 @@ static cJSON *worker_json(const struct pen_worker *w)
     for (size_t i = 0; i < w->models_count; i++) {
         cJSON_AddItemToArray(models, cJSON_CreateString(w->models[i]));
     }
+    cJSON_AddItemToObject(json, "errors", errors_json(w));
     flags_json(json, w);
     cJSON *failed = cJSON_AddArrayToObject(json, "failed");
     for (size_t i = 0; i < w->failures_count; i++) {
@@ -91,6 +108,19 @@ static void flags_text(const struct pen_worker *w)
     }
 }
 
+/* One line for each, as far as the broker tells their errors. */
+static void models_text(const struct pen_worker *w)
+{
+    char text[MEASURED_TEXT_BYTES];
+    for (size_t i = 0; w->errors && i < w->models_count; i++) {
+        printf("  model %s in %s: %s\n", w->models[i], pen_precision_name(w->errors[i].precision),
+               measured_text(&w->errors[i], text));
+    }
+    for (size_t i = 0; !w->errors && i < w->models_count; i++) {
+        printf("%s%s%s", i ? " " : "  models: ", w->models[i], i + 1 < w->models_count ? "" : "\n");
+    }
+}
+
 static void worker_text(const struct pen_worker *w, bool flags)
 {
     char rss[AMOUNT_BYTES], age[AMOUNT_BYTES];
@@ -101,12 +131,9 @@ static void worker_text(const struct pen_worker *w, bool flags)
     if (w->results_bad) {
         printf("%" PRIu64 " of its results against the contract, ", w->results_bad);
     }
-    printf("%" PRIu64 " cancelled; %s, up %s; models:", w->jobs_cancelled, amount_bytes(w->rss_bytes, rss),
+    printf("%" PRIu64 " cancelled; %s, up %s\n", w->jobs_cancelled, amount_bytes(w->rss_bytes, rss),
            amount_us(w->age_us, age));
-    for (size_t i = 0; i < w->models_count; i++) {
-        printf(" %s", w->models[i]);
-    }
-    printf("\n");
+    models_text(w);
     for (size_t i = 0; i < w->failures_count; i++) {
         const struct pen_failed_model *f = &w->failures[i];
         char name[FAILED_NAME_BYTES];

@@ -10,6 +10,7 @@
 
 #include "answer_draw.h"
 #include "command.h"
+#include "measured.h"
 #include "npy.h"
 
 #define VALUES_TEXT 8u
@@ -67,19 +68,24 @@ static void output_text(const struct pen_tensor *t)
     printf("\n");
 }
 
+/* The result's own, in the form that a worker's list has. */
+static struct pen_offered_error error_of(const struct pen_result_info *i)
+{
+    return (struct pen_offered_error){.precision = i->precision,
+                                      .measured = i->measured,
+                                      .largest = i->error_largest,
+                                      .mean = i->error_mean,
+                                      .inputs = i->error_inputs,
+                                      .source = i->error_source,
+                                      .repeatable = i->error_repeatable};
+}
+
 /* What the numbers rest on. */
 static void provenance_text(const struct pen_result_info *i)
 {
-    char age[AMOUNT_BYTES];
-    printf("  library %s, isa %s, engine build %s", i->library, i->isa, i->build);
-    if (i->measured && strcmp(i->error_source, "reference") == 0) {
-        printf("; it is the reference itself");
-    } else if (i->measured) {
-        printf("; error at most %.2g, %.2g on average (%u %s sets of inputs)%s", i->error_largest, i->error_mean,
-               i->error_inputs, i->error_source, i->error_repeatable ? "" : ", not repeatable");
-    } else {
-        printf("; its error was not measured");
-    }
+    char age[AMOUNT_BYTES], text[MEASURED_TEXT_BYTES];
+    const struct pen_offered_error error = error_of(i);
+    printf("  library %s, isa %s, engine build %s; %s", i->library, i->isa, i->build, measured_text(&error, text));
     if (i->cached) {
         printf("; %s old", amount_us(i->age_us, age));
     }
@@ -134,20 +140,6 @@ static cJSON *output_json(const struct pen_tensor *t)
     return json;
 }
 
-/* JSON has no infinity: an error that no number says is null. */
-static cJSON *measured_json(const struct pen_result_info *i)
-{
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddItemToObject(json, "max_relative_error",
-                          isfinite(i->error_largest) ? cJSON_CreateNumber(i->error_largest) : cJSON_CreateNull());
-    cJSON_AddItemToObject(json, "mean_relative_error",
-                          isfinite(i->error_mean) ? cJSON_CreateNumber(i->error_mean) : cJSON_CreateNull());
-    cJSON_AddNumberToObject(json, "inputs", i->error_inputs);
-    cJSON_AddStringToObject(json, "source", i->error_source);
-    cJSON_AddBoolToObject(json, "repeatable", i->error_repeatable);
-    return json;
-}
-
 static void info_json(cJSON *json, const struct pen_result_info *i)
 {
     const struct {
@@ -176,7 +168,8 @@ static void info_json(cJSON *json, const struct pen_result_info *i)
         cJSON_AddNumberToObject(json, numbers[k].key, (double)numbers[k].number);
     }
     cJSON_AddBoolToObject(json, "cached", i->cached);
-    cJSON_AddItemToObject(json, "measured", i->measured ? measured_json(i) : cJSON_CreateNull());
+    const struct pen_offered_error error = error_of(i);
+    cJSON_AddItemToObject(json, "measured", measured_json(&error));
 }
 
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result)

@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", "answers", "output")
+KEYS = ("kernels", "models", "backends", "importers", "precisions", "pictures", "answers", "static", "output")
 LOCK_KEYS = ("version", "sizes")  # what a lock file says beside them; a build from it makes them anew
 BACKENDS, IMPORTERS = ("reference", "xnnpack", "vulkan"), ("onnx", "tfjs", "tflite")
 PRECISIONS = ("f32", "f16_storage", "f16_mma", "f16_math", "bf16", "int8")
-PROGRAMS, LIBRARY = ("penstock-engine", "penstock-worker"), "libpenstock-engine"
+PROGRAMS, LIBRARY, STATIC = ("penstock-engine", "penstock-worker"), "libpenstock-engine", "penstock-run"
 
 
 def refuse(sentence):
@@ -55,6 +55,8 @@ def read(path):
         refuse(f"{path}: pictures is true or false: whether the worker decodes JPEG, PNG and WebP")
     if not isinstance(config.get("answers", False), bool) or (config.get("answers") and not config.get("pictures")):
         refuse(f"{path}: answers is true or false, and needs pictures: whether the worker runs the steps behind a model")
+    if not isinstance(config.get("static", False), bool):
+        refuse(f"{path}: static is true or false: whether penstock-run is built, which loads no library at all")
     if not isinstance(config.get("output"), str):
         refuse("output is missing: the folder for what is built")
     return config
@@ -122,14 +124,21 @@ def settled(config, lines):
     return kept + [f"precision {p}" for p in precisions], backends, importers, precisions
 
 
-def cut(output, listed, backends, importers, pictures, answers):
+def static_check(config, backends, importers):
+    """What a program without shared libraries can be made of here."""
+    if config.get("static") and (backends != ["reference"] or "tfjs" in importers):
+        refuse("static needs backends [\"reference\"] and importers without tfjs: there is no static libXNNPACK and libcjson in Debian, and Vulkan's loader is never static")
+
+
+def cut(output, listed, backends, importers, pictures, answers, static):
     folder = output / "build"
+    programs = [*PROGRAMS, *([STATIC] if static else [])]
     built(folder, f"-DPENSTOCK_KERNELS={listed}", f"-DPENSTOCK_BACKENDS={';'.join(backends)}", f"-DPENSTOCK_IMPORTERS={';'.join(importers)}",
           f"-DPENSTOCK_ANSWERS={'ON' if answers else 'OFF'}", "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib",
           f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker",
-          targets=[*PROGRAMS, "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"])
+          targets=[*programs, "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"])
     (output / "bin").mkdir(exist_ok=True)
-    for program in PROGRAMS:
+    for program in programs:
         run(["strip", "-o", output / "bin" / program, folder / "bin" / program])
     for component in ("enginelib", "enginedev"):
         run(["cmake", "--install", folder / "engine", "--prefix", output, "--component", component, "--strip"])
@@ -137,10 +146,10 @@ def cut(output, listed, backends, importers, pictures, answers):
         run(["strip", "--strip-debug", library])
 
 
-def weighed(output, engine):
+def weighed(output, engine, static):
     """What each program weighs, beside that of the whole engine where its map is there."""
     sizes = {}
-    for program in (*PROGRAMS, LIBRARY):
+    for program in (*PROGRAMS, LIBRARY, *([STATIC] if static else [])):
         place = output / "bin" / program if program != LIBRARY else output / "lib" / f"{LIBRARY}.so.0"
         before = engine.parent.parent / "maps" / f"{program}.map" if engine else None
         compared = before is not None and before.exists()
@@ -186,7 +195,29 @@ def answers(engine, model, options, backend, folder):
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.npy"))}
 
 
-def proved(output, engine, models, backends):
+def raw(path):
+    """The values of a .npy file of version 1."""
+    data = path.read_bytes()
+    return data[10 + int.from_bytes(data[8:10], "little"):]
+
+
+def static_proved(output, model, options, folder, wanted):
+    """penstock-run gives the same values, one output behind the other, and needs no shared library."""
+    files = [option.split("=", 1)[1] for option in options if option != "--input"]
+    inputs = []
+    for index, path in enumerate(files):
+        inputs.append(folder / f"in{index}.raw")
+        inputs[-1].write_bytes(raw(Path(path)))
+    done = subprocess.run([output / "bin" / STATIC, model, *inputs], capture_output=True)
+    parts = [raw(folder / "0" / name) for name in wanted]
+    if done.returncode != 0 or sorted(parts, key=done.stdout.find) == [] or b"".join(sorted(parts, key=done.stdout.find)) != done.stdout:
+        refuse(f"{model}: {STATIC} answers otherwise than the whole engine: {done.stderr.decode(errors='replace')[-300:]}")
+    if b"not a dynamic executable" not in subprocess.run(["ldd", output / "bin" / STATIC], capture_output=True).stderr:
+        refuse(f"{STATIC} loads shared libraries")
+    print(f"same answers: {model}, wholly static")
+
+
+def proved(output, engine, models, backends, static):
     """Both engines give the same bytes for the same inputs."""
     for model in models:
         for backend in backends:
@@ -199,6 +230,8 @@ def proved(output, engine, models, backends):
                 if got[0] != got[1] or not got[0]:
                     refuse(f"{model} on {backend}: the new engine answers otherwise than the whole one")
                 print(f"same answers: {model} on {backend}")
+                if static:
+                    static_proved(output, model, options, scratch, list(got[0]))
 
 
 def report(sizes):
@@ -226,18 +259,20 @@ def main():
     engine = whole_engine(options.engine, output) if models or options.engine else None
     lines = looked_at(engine, models, backends, precisions) if models else config["kernels"]
     lines, backends, importers, precisions = settled(config, lines)
+    static_check(config, backends, importers)
+    static = config.get("static", False)
     listed = output / "kernels.txt"
     listed.write_text(f"# {' '.join(models) or 'from a list'}\n" + "\n".join(lines) + "\n")
     print(f"{len(lines)} lines: {listed}", flush=True)
     if options.plan:
         return
-    cut(output, listed, backends, importers, config.get("pictures", False), config.get("answers", False))
-    sizes = weighed(output, engine)
+    cut(output, listed, backends, importers, config.get("pictures", False), config.get("answers", False), static)
+    sizes = weighed(output, engine, static)
     lock = {"version": run([output / "bin/penstock-engine", "--version"]).split()[1], "kernels": lines, "backends": backends, "importers": importers, "precisions": precisions,
-            "pictures": config.get("pictures", False), "answers": config.get("answers", False), "output": str(output), "sizes": sizes}
+            "pictures": config.get("pictures", False), "answers": config.get("answers", False), "static": static, "output": str(output), "sizes": sizes}
     (output / "custom.lock.json").write_text(json.dumps(lock, indent=1) + "\n")
     if engine:
-        proved(output, engine, models, backends)
+        proved(output, engine, models, backends, static)
     report(sizes)
     print(f"lock file: {output / 'custom.lock.json'}")
 

@@ -24,6 +24,7 @@ extern atomic_uint_least64_t backend_device_bytes;
 struct backend;
 struct plan;
 struct exec;
+struct backend_kept;
 
 /* What is claimed before opening. */
 struct backend_caps {
@@ -60,7 +61,8 @@ struct buffer_view {
     size_t bytes;
     struct shape shape;
     enum pen_dtype dtype;
-    int64_t channel_stride; /* elements between neighbours along the last dim's rows; 0 = dense */
+    int64_t channel_stride;    /* elements between neighbours along the last dim's rows; 0 = dense */
+    struct backend_kept *kept; /* exec_submit's inputs: the value is there and not in `data`; NULL = it is not */
 };
 
 /* Shared with the caller of a run; checked between layers. */
@@ -115,6 +117,13 @@ struct backend_ops {
     uint32_t (*exec_window)(const struct exec *exec);
     /* May be NULL: true. Works on the oldest run for at most so long; false: exec_wait would still have to wait for it. */
     bool (*exec_done)(struct exec *exec, uint64_t timeout_ns);
+    /* May be NULL, all three: results do not stay on a device. exec_keep: output `index` of the run that was waited for last, as a value of the device's own that outlives
+     * run, exec and plan; an output whose view has no data was not copied to the host. kept_read: all its bytes, to the host; PEN_ERR_DEVICE_LOST when the device or the
+     * backend has gone. Threads: exec_keep that of the exec; kept_read and kept_free any. */
+    enum pen_status (*exec_keep)(struct exec *exec, uint32_t index, struct backend_kept **ret_kept,
+                                 struct pen_error *reterr);
+    enum pen_status (*kept_read)(struct backend_kept *kept, void *data, size_t bytes, struct pen_error *reterr);
+    void (*kept_free)(struct backend_kept *kept); /* NULL is fine */
     /* May be NULL. Where the config says profile: the times of the nodes (by their index in the partition) in the last run that was waited for. */
     void (*exec_times)(const struct exec *exec, void (*say)(void *context, uint32_t index, uint64_t ns), void *context);
     /* May be NULL. What runs the nodes (by their index in the partition) for this bucket, and why that: a few words each. */

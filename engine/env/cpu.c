@@ -1,5 +1,9 @@
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "env/env.h"
 
@@ -7,6 +11,34 @@ static const char *on_off(bool on)
 {
     return on ? "on" : "off";
 }
+
+#if defined(__x86_64__)
+/* Registers that the system saves for a process (XCR0): without it the instructions fault. */
+enum { SAVED_AVX = 0x6, SAVED_AVX512 = 0xe6, SAVED_TILES = 0x60000 };
+
+static bool saved(uint32_t wanted)
+{
+    uint32_t a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & 1u << 27) == 0) { /* OSXSAVE */
+        return false;
+    }
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a & wanted) == wanted;
+}
+
+/* Leaf 7 of CPUID, by Intel's manual: sub-leaf 0 EDX, sub-leaf 1 EAX. gcc 12 has no words for these. */
+static void young_facts(struct pen_env *env)
+{
+    uint32_t a = 0, b = 0, c = 0, edx = 0, eax = 0, d = 0;
+    bool known = __get_cpuid_count(7, 0, &a, &b, &c, &edx) != 0;
+    bool more = known && a >= 1 && __get_cpuid_count(7, 1, &eax, &b, &c, &d) != 0;
+    bool tiles = known && (edx & 1u << 24) != 0 && saved(SAVED_TILES);
+    env_fact(env, "cpu_avx512fp16", on_off(known && (edx & 1u << 23) != 0 && saved(SAVED_AVX512)));
+    env_fact(env, "cpu_avxvnni", on_off(more && (eax & 1u << 4) != 0 && saved(SAVED_AVX)));
+    env_fact(env, "cpu_amx_int8", on_off(tiles && (edx & 1u << 25) != 0));
+    env_fact(env, "cpu_amx_bf16", on_off(tiles && (edx & 1u << 22) != 0));
+}
+#endif
 
 static const char *isa_name(void)
 {
@@ -38,6 +70,7 @@ void env_cpu_facts(struct pen_env *env)
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")));
     env_fact(env, "cpu_avx512vnni", on_off(__builtin_cpu_supports("avx512vnni")));
     env_fact(env, "cpu_avx512bf16", on_off(__builtin_cpu_supports("avx512bf16")));
+    young_facts(env);
 #elif defined(__aarch64__)
     env_fact(env, "cpu_neon", "on");
 #endif

@@ -5,19 +5,19 @@
 #include "library/runs.h"
 #include "library/tensor.h"
 #include "penstock/backends.h"
-#include "run/internal.h"
+#include "run/session_device.h"
 #include "words.h"
 
-/* Views of the inputs, each waited for. A result has the name of an output, which means nothing to this model. */
-static enum pen_status inputs_view(struct pen_tensor_handle *const *inputs, size_t count, struct pen_tensor *views,
-                                   struct pen_error *reterr)
+/* Views of the inputs, each waited for; those that are on a device go to the task. A result has the name of an output, which means nothing to this model. */
+static enum pen_status inputs_view(struct task *task, struct pen_tensor_handle *const *inputs, size_t count,
+                                   struct pen_tensor *views, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
     for (size_t i = 0; status == PEN_OK && i < count; i++) {
         if (inputs[i] == NULL) {
             return pen_error_set(reterr, PEN_ERR_INVALID, "input %zu is no tensor but NULL", i);
         }
-        status = pen_tensor_view(inputs[i], &views[i], reterr);
+        status = tensor_take(inputs[i], &views[i], &task->taken[i], reterr);
         views[i].name = inputs[i]->task != NULL ? NULL : views[i].name;
     }
     return status;
@@ -55,8 +55,9 @@ static enum pen_status session_fill(struct runs *runs, struct task *task, const 
     task->measure = measure_now();
     pen_session_profile(*ret_session, false); /* the rows of an earlier run */
     pen_session_profile(*ret_session, task->measure != NULL);
-    status = session_start(*ret_session, views, count, stop, reterr);
+    status = session_start(*ret_session, views, task->taken, count, stop, reterr);
     if (status != PEN_OK) {
+        session_device_undo(*ret_session);
         runs_give(runs, *ret_session);
     }
     return status;
@@ -125,11 +126,16 @@ enum pen_status pen_model_run(struct pen_model *model, struct pen_tensor_handle 
     struct runs *runs = runs_of(model);
     struct task *task = task_new(output_count);
     struct pen_tensor *views = calloc(count + 1, sizeof *views);
-    if (runs == NULL || task == NULL || views == NULL) {
+    if (task != NULL) {
+        task->on_device = options != NULL && options->on_device;
+        task->taken_count = count;
+        task->taken = calloc(count + 1, sizeof *task->taken);
+    }
+    if (runs == NULL || task == NULL || task->taken == NULL || views == NULL) {
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a run");
     }
     if (status == PEN_OK) {
-        status = inputs_view(inputs, count, views, reterr);
+        status = inputs_view(task, inputs, count, views, reterr);
     }
     if (status == PEN_OK) {
         status = run_task(runs, task, views, count, options != NULL ? options : &(struct pen_run_options){0},

@@ -7,7 +7,7 @@
 #include "library/measure.h"
 #include "library/tensor.h"
 #include "mutex.h"
-#include "run/internal.h"
+#include "run/session_device.h"
 
 #define SESSIONS_LEAST 4
 #define SESSIONS_MOST  64
@@ -165,16 +165,31 @@ static void leave_runs(struct task *task)
     task->session = NULL;
 }
 
+static enum pen_status result_fill(const struct task *task, size_t index, const struct pen_tensor *output,
+                                   struct pen_error *reterr)
+{
+    struct device_value *value = NULL;
+    struct pen_tensor_handle *result = task->results[index];
+    enum pen_status status = task->on_device ? session_device_keep(task->session, index, &value, reterr) : PEN_OK;
+    if (status == PEN_OK && value != NULL) {
+        tensor_fill_device(result, output, value);
+        return PEN_OK;
+    }
+    if (status == PEN_OK && tensor_fill(result, output) != PEN_OK) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for output '%s'", output->name);
+    }
+    return status;
+}
+
 static void results_fill(struct task *task, const struct pen_tensor *outputs, struct pen_error *reterr)
 {
     for (size_t i = 0; task->status == PEN_OK && i < task->count; i++) {
         if (tensor_wanted(task->results[i])) {
-            task->status = tensor_fill(task->results[i], &outputs[i]);
-        }
-        if (task->status != PEN_OK) {
-            pen_error_set(reterr, task->status, "no memory for output '%s'", outputs[i].name);
+            task->status = result_fill(task, i, &outputs[i], reterr);
         }
     }
+    session_device_clear(task->session);
+    task_taken_drop(task);
 }
 
 static void rows_give(const struct task *task)
@@ -194,6 +209,9 @@ static bool finish_locked(struct task *task, uint64_t timeout_us)
     struct pen_error error = {0};
     if (atomic_load(&task->done)) {
         return true;
+    }
+    if (task->on_device) {
+        session_device_want(task->session);
     }
     task->status = pen_session_await(task->session, timeout_us, &outputs, &count, &error);
     if (task->status == PEN_ERR_TIMEOUT && pen_session_in_flight(task->session) > 0) {

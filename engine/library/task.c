@@ -4,6 +4,7 @@
 
 #include "assertion.h"
 #include "mutex.h"
+#include "run/session_device.h"
 
 struct task *task_new(size_t count)
 {
@@ -20,11 +21,23 @@ struct task *task_new(size_t count)
     task->next = NULL;
     task->status = PEN_OK;
     task->sentence[0] = '\0';
+    task->on_device = false;
+    task->taken = NULL;
+    task->taken_count = 0;
     task->count = count;
     for (size_t i = 0; i < count; i++) {
         task->results[i] = NULL;
     }
     return task;
+}
+
+void task_taken_drop(struct task *task)
+{
+    for (size_t i = 0; task->taken != NULL && i < task->taken_count; i++) {
+        device_value_drop(task->taken[i]);
+    }
+    free(task->taken);
+    task->taken = NULL;
 }
 
 struct task *task_hold(struct task *task)
@@ -42,6 +55,7 @@ void task_drop(struct task *task)
     PEN_ASSERT(before > 0, "a reference that goes was held");
     if (before == 1) {
         PEN_ASSERT(task->runs == NULL, "a run that nobody holds has ended");
+        task_taken_drop(task);
         mutex_fini(&task->lock);
         free(task);
     }

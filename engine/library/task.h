@@ -28,6 +28,10 @@ struct task {
     struct task *next;       /* of the same model, younger */
     enum pen_status status;  /* how the run ended */
     char sentence[PEN_ERROR_TEXT_BYTES];
+    bool on_device; /* results stay there */
+    struct device_value *
+        *taken; /* [taken_count] inputs of a device, held until it is done; NULL entries are others; NULL = none */
+    size_t taken_count;
     size_t count;
     struct pen_tensor_handle *results[]; /* held until it is done */
 };
@@ -35,5 +39,6 @@ struct task {
 struct task *task_new(size_t count); /* one reference, no results; NULL without memory */
 struct task *task_hold(struct task *task);
 void task_drop(struct task *task); /* NULL is fine */
+void task_taken_drop(struct task *task);
 
 #endif

@@ -6,6 +6,7 @@
 #include "assertion.h"
 #include "mutex.h"
 #include "run/memory.h"
+#include "run/session_device.h"
 
 _Thread_local struct scope *scope_now;
 static pthread_mutex_t scopes_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -72,7 +73,7 @@ struct pen_tensor_handle *tensor_take_first(struct scope *scope)
 
 /* ---- life ----------------------------------------------------------------------------------------------------------- */
 
-static void book(struct pen_tensor_handle *t, size_t bytes)
+void tensor_book(struct pen_tensor_handle *t, size_t bytes)
 {
     memory_tensors_book(0, (int64_t)bytes - (int64_t)t->booked);
     t->booked = bytes;
@@ -90,11 +91,12 @@ void tensor_drop(struct pen_tensor_handle *tensor)
     if (before > 1) {
         return;
     }
-    book(tensor, 0);
+    tensor_book(tensor, 0);
     if (tensor->release != NULL) {
         tensor->release(tensor->release_context, tensor->view.data);
     }
     task_drop(tensor->task);
+    device_value_drop(tensor->device);
     free(tensor->owned);
     free(tensor->filled);
     free(tensor);
@@ -140,7 +142,7 @@ enum pen_status pen_tensor_new(const struct pen_tensor *from, struct pen_tensor_
         memcpy(t->owned, from->data, from->bytes);
     }
     t->view.data = t->owned;
-    book(t, from->bytes);
+    tensor_book(t, from->bytes);
     *ret_tensor = t;
     return PEN_OK;
 }
@@ -206,6 +208,15 @@ enum pen_status tensor_fill(struct pen_tensor_handle *tensor, const struct pen_t
     tensor->view = *from;
     tensor->view.name = name;
     tensor->view.data = tensor->filled = data;
-    book(tensor, from->bytes);
+    tensor_book(tensor, from->bytes);
     return PEN_OK;
+}
+
+void tensor_fill_device(struct pen_tensor_handle *tensor, const struct pen_tensor *from, struct device_value *value)
+{
+    const char *name = tensor->view.name;
+    tensor->view = *from;
+    tensor->view.name = name;
+    tensor->view.data = NULL;
+    tensor->device = value;
 }

@@ -25,10 +25,11 @@ struct pen_tensor_handle {
     enum pen_dtype expected; /* as the model's signature says */
     atomic_uint references;
     atomic_bool disposed;
-    struct task *task; /* the run that fills it; NULL = it was made with its data */
-    void *owned;       /* its name and, where they are copied, its data */
-    void *filled;      /* data that a task wrote */
-    size_t booked;     /* bytes that pen_memory() counts */
+    struct task *task;           /* the run that fills it; NULL = it was made with its data */
+    void *owned;                 /* its name and, where they are copied, its data */
+    void *filled;                /* data that a task wrote, or that were read from the device */
+    struct device_value *device; /* NULL = it is on the host alone */
+    size_t booked;               /* bytes that pen_memory() counts */
     pen_release_function *release;
     void *release_context;
     struct scope *scope;
@@ -41,6 +42,13 @@ struct pen_tensor_handle *tensor_pending(const struct pen_tensor *signature, str
 bool tensor_wanted(const struct pen_tensor_handle *tensor);
 /* Its data, copied from what the session shows. PEN_ERR_NO_MEMORY. */
 enum pen_status tensor_fill(struct pen_tensor_handle *tensor, const struct pen_tensor *from);
+/* Its shape, and the value that stays on the device; takes over `value`. */
+void tensor_fill_device(struct pen_tensor_handle *tensor, const struct pen_tensor *from, struct device_value *value);
+/* Waits for it. *ret_value: where it is on a device alone, a reference; the view has no data then. Else NULL. */
+enum pen_status tensor_take(struct pen_tensor_handle *tensor, struct pen_tensor *ret_view,
+                            struct device_value **ret_value, struct pen_error *reterr);
+/* Its data take so many bytes now: pen_memory(). */
+void tensor_book(struct pen_tensor_handle *tensor, size_t bytes);
 void tensor_hold(struct pen_tensor_handle *tensor);
 void tensor_drop(struct pen_tensor_handle *tensor);
 

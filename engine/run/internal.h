@@ -95,6 +95,7 @@ struct pen_session {
     struct profile *profile;
     struct flight flights[SESSION_FLIGHTS]; /* a ring */
     uint32_t flight_first, flight_count;
+    struct chosen last; /* what ran last */
 };
 
 struct pen_stop {
@@ -127,11 +128,14 @@ enum pen_status session_idle(const struct pen_session *s, struct pen_error *rete
 /* May the bound buffers be written? Not before a run that has not read its inputs. */
 enum pen_status session_free_inputs(const struct pen_session *s, struct pen_error *reterr);
 
-/* session_flights.c: binds, copies the inputs and submits. */
-enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs, size_t count,
-                              const struct pen_stop *stop, struct pen_error *reterr);
-/* session.c: the inputs into the bound buffers. */
-enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr);
+struct device_value;
+/* session_flights.c: binds, copies the inputs and submits. on_device: NULL, or for each input its value where it is a device's (session_device.h), NULL where not. */
+enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs,
+                              struct device_value *const *on_device, size_t count, const struct pen_stop *stop,
+                              struct pen_error *reterr);
+/* session.c: the inputs into the bound buffers, but those of a device. */
+enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs,
+                                    struct device_value *const *on_device, struct pen_error *reterr);
 
 struct engine_counters {
     atomic_uint_least64_t models, sessions, weights_bytes, arena_bytes, buckets, tensors, tensor_bytes, peak_bytes;

@@ -265,6 +265,7 @@ enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran
                                  enum pen_status status, const struct pen_tensor **ret_outputs, size_t *ret_count,
                                  struct pen_error *reterr)
 {
+    s->last = *ran;
     if (status == PEN_ERR_CANCELLED && stop != NULL && atomic_load(&stop->cancel.stop) == 0) {
         status = PEN_ERR_DEADLINE;
     }
@@ -307,12 +308,16 @@ enum pen_status pen_session_run_bound(struct pen_session *session, const struct 
     return status == PEN_OK ? chosen_run(session, &ran, stop, ret_outputs, ret_count, reterr) : status;
 }
 
-enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs, struct pen_error *reterr)
+enum pen_status session_inputs_copy(struct pen_session *s, const struct pen_tensor *inputs,
+                                    struct device_value *const *on_device, struct pen_error *reterr)
 {
     const struct graph *g = s->model->graph;
     for (uint32_t i = 0; i < g->input_count; i++) {
         const struct pen_tensor *t = &inputs[s->order[i]];
         struct rt_value *v = &s->bound->values[g->inputs[i]];
+        if (on_device != NULL && on_device[s->order[i]] != NULL) {
+            continue;
+        }
         enum pen_status status = pen_tensor_check(t, reterr);
         if (status != PEN_OK) {
             return status;
@@ -343,7 +348,7 @@ enum pen_status pen_session_run(struct pen_session *session, const struct pen_te
         status = pen_session_bind(session, inputs, count, reterr);
     }
     if (status == PEN_OK) {
-        status = session_inputs_copy(session, inputs, reterr);
+        status = session_inputs_copy(session, inputs, NULL, reterr);
     }
     if (status == PEN_OK) {
         status = pen_session_run_bound(session, stop, ret_outputs, ret_count, reterr);

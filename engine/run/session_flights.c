@@ -1,4 +1,4 @@
-#include "run/internal.h"
+#include "run/session_device.h"
 
 #include "assertion.h"
 
@@ -47,12 +47,16 @@ enum pen_status pen_session_submit(struct pen_session *session, const struct pen
     return status;
 }
 
-enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs, size_t count,
-                              const struct pen_stop *stop, struct pen_error *reterr)
+enum pen_status session_start(struct pen_session *s, const struct pen_tensor *inputs,
+                              struct device_value *const *on_device, size_t count, const struct pen_stop *stop,
+                              struct pen_error *reterr)
 {
     enum pen_status status = pen_session_bind(s, inputs, count, reterr);
     if (status == PEN_OK) {
-        status = session_inputs_copy(s, inputs, reterr);
+        status = session_inputs_copy(s, inputs, on_device, reterr);
+    }
+    if (status == PEN_OK && on_device != NULL) {
+        status = session_device_inputs(s, on_device, reterr);
     }
     return status == PEN_OK ? pen_session_submit(s, stop, reterr) : status;
 }

@@ -18,7 +18,9 @@ static const struct wire_model served[] = {
      .max_batch = 8,
      .version_label = "canary",
      .share_ppm = 1234,
-     .gives_more = 1},
+     .gives_more = 1,
+     .error_source = "seeded",
+     .error = 0.25},
     {.name = "better", .version = 3, .backend = "reference", .warm_us = 100, .dim = 5}};
 
 static struct desk *desk;
@@ -133,6 +135,13 @@ Test(lists, a_worker_has_its_counts_state_and_models)
     cr_assert_eq(info->n_models, 2u);
     cr_expect(strcmp(info->models[0], "good:1") == 0 || strcmp(info->models[1], "good:1") == 0);
     cr_expect(strcmp(info->models[0], "better:3") == 0 || strcmp(info->models[1], "better:3") == 0);
+    cr_assert_eq(info->n_errors, 2u);
+    for (size_t i = 0; i < 2; i++) {
+        const Penstock__OfferedError *error = info->errors[i];
+        bool good = strcmp(info->models[i], "good:1") == 0;
+        cr_expect(good == (error->measured != NULL) && error->precision == (good ? PRECISION_F32 : PRECISION_ANY));
+        cr_expect(!good || (error->measured->largest == 0.25 && strcmp(error->measured->source, "seeded") == 0));
+    }
     ask("workers", "");
     cr_expect_eq(reply->n_workers, 2u);
     ask("workers", "three");

@@ -3,6 +3,7 @@
  * the dashboard.
  */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,11 @@ static void fill_worker(void)
     worker.failures_count = (uint32_t)another();
     offer.expect_us = (uint32_t)another();
     offer.precision = 1;
+    offer.measured = true;
+    offer.error = 0.0078125;
+    offer.error_mean = 0.0004882;
+    offer.error_inputs = 77;
+    name(offer.error_source, sizeof offer.error_source, "calibration");
     failure.version = another();
     failure.since_unix_us = another();
     failure.status = PEN_ERR_CORRUPT;
@@ -499,6 +505,29 @@ Test(pages, metrics_and_state_are_whole, .init = open_snapshot, .fini = close_sn
     expect_whole("state.json", state);
     free(metrics);
     free(state);
+}
+
+/* JSON has no infinity, Prometheus has; what nobody has measured has no line. */
+Test(pages, errors_without_a_number_are_told_as_such, .init = open_snapshot, .fini = close_snapshot)
+{
+    static const char line[] = "penstock_model_error_max_ratio{";
+    offer.error = offer.error_mean = INFINITY;
+    char *metrics = page_of(metrics_text), *state = page_of(metrics_json);
+    cr_expect(strstr(metrics, line) && strstr(strstr(metrics, line), "} +Inf\n"));
+    cr_expect(strstr(state, ",[\"calibration\",null,null,"));
+    free(metrics);
+    free(state);
+    offer.measured = false;
+    for (int measures = 0; measures < 2; measures++) {
+        offer.measures = measures != 0;
+        metrics = page_of(metrics_text);
+        state = page_of(metrics_json);
+        cr_expect_null(strstr(metrics, line));
+        cr_expect(strstr(state, measures ? ",\"f32\",\"measuring\"]" : ",\"f32\",null]"), "%s",
+                  strstr(state, "\"f32\""));
+        free(metrics);
+        free(state);
+    }
 }
 
 static struct trace_layers *layers_of(uint32_t count)

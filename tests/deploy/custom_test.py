@@ -4,6 +4,8 @@
 The list of a model is also what `penstock-engine kernels` prints, and `sizes` weighs the programs of this build.
 """
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,8 @@ def refusals(folder):
                           ({"kernels": ["Relu f32"]}, "output is missing"), ({**fine, "backends": ["cuda"]}, "backends names 'cuda': there are reference, xnnpack, vulkan"),
                           ({**fine, "importers": ["caffe"]}, "importers names 'caffe'"), ({**fine, "precisions": "f32"}, "precisions is a list of names"),
                           ({**fine, "kernels": []}, "kernels and models are lists of texts"), ({"models": ["none.onnx"], "output": "out"}, "there is no model"),
+                          ({**fine, "static": "yes"}, "static is true or false"), ({**fine, "static": True}, "static needs backends"),
+                          ({**fine, "static": True, "backends": ["reference"], "importers": ["onnx", "tfjs"]}, "static needs backends"),
                           ({"models": [str(MODEL)], "importers": ["tfjs"], "backends": ["reference"], "output": "out"}, "need the importer onnx, which importers leaves out")):
         status, said, listed = plan(folder, **config)
         expect(status != 0 and words in said and not listed, f"{config} is refused: {said}")
@@ -77,6 +81,9 @@ def told_by_the_engine(folder):
     expect(any("libc.so" in item["path"] for item in told["libraries"]), "penstock-engine sizes: shared libraries")
     expect(svg.exists() and svg.read_text().count("<rect") >= len(parts) and "engine/graph" in svg.read_text(), "penstock-engine sizes --svg: a rectangle for each part")
     inside = image / "rootfs/usr/bin/penstock-engine"
+    if os.geteuid() == 0 and shutil.which("chroot"):  # what a container of it would see, without a daemon that makes one
+        ran = subprocess.run(["chroot", image / "rootfs", "/usr/bin/penstock-engine", "--version"], capture_output=True, text=True)
+        expect(ran.returncode == 0 and ran.stdout.startswith("penstock "), f"penstock-engine sizes --image: it runs with nothing else around it: {ran.stderr}")
     expect(inside.exists() and "FROM scratch" in (image / "Dockerfile").read_text() and len(list(image.rglob("*.so*"))) == len(told["libraries"]), "penstock-engine sizes --image: the program, its libraries, a Dockerfile")
     status = subprocess.run([ENGINE, "sizes", "--map", SOURCE / "README.md"], capture_output=True, text=True)
     expect(status.returncode == 1 and "is no map of the linker" in status.stderr, "penstock-engine sizes refuses what is no map")

@@ -19,6 +19,8 @@ import urllib.request
 from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/gateway"))
+import models as gateway_models  # noqa: E402
 SAMPLE = SOURCE / "deploy/models/digits/samples/00_zero.png"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 passed = failed = skipped = 0
@@ -180,6 +182,63 @@ def routed(work, broker, workers):
     stop(half)
 
 
+def workers_of(broker, *words):
+    done = subprocess.run([BIN / "penstock", "workers", "--broker", broker, *words], capture_output=True, text=True, timeout=60 * SLOW)
+    return json.loads(done.stdout)["workers"] if "--json" in words else done.stdout
+
+
+def ensemble(work, broker, workers):
+    """digits, then the exponential of its scores: one worker has both and measures the whole; two workers have one each."""
+    both = folder(work, "both")
+    exponent = gateway_models.model([("x", "FP32", ["n", 10])], [("Exp", ["x"], ["y"])], [("y", "FP32", ["n", 10])])
+    steps = [{"model_name": "digits", "input_map": {"image": "image"}, "output_map": {"probabilities": "between"}},
+             {"model_name": "exponent", "input_map": {"x": "between"}, "output_map": {"y": "out"}}]
+    config = {"max_batch_size": 16, "platform": "ensemble", "input": [{"name": "image", "data_type": "TYPE_UINT8", "dims": [8, 8, 1]}],
+              "output": [{"name": "out", "data_type": "TYPE_FP32", "dims": [10]}], "ensemble_scheduling": {"step": steps}}
+    gateway_models.save(both, "exponent", exponent, {"max_batch_size": 16})
+    gateway_models.save(both, "pair", None, config)
+    npy(work / "image.npy", range(0, 256, 4), (1, 8, 8, 1))
+
+    def run(*words):
+        done = subprocess.run([BIN / "penstock", "submit", "--broker", broker, "pair", work / "image.npy", "--json", "--no-cache", *words], capture_output=True, text=True,
+                              timeout=60 * SLOW)
+        try:
+            return json.loads(done.stdout)["jobs"][0]
+        except (ValueError, KeyError, IndexError):
+            return {"status": "", "error": done.stdout + done.stderr}
+    log, address = work / "both.log", f"127.0.0.1:{port()}"
+    words = ("--broker", workers, "--models", both, "--backend", "xnnpack", "--name", "both", "--metrics", address)
+    worker, _ = start(log, "penstock-worker", *words, until="evt=welcome")
+    job = run("--precision", "max_relative_error=1e-3")
+    measured = job.get("measured") or {}
+    check(job["status"] == "OK" and measured["source"] == "seeded" and 0 < measured["max_relative_error"] < 1e-3 and measured["inputs"] > 1,
+          "a job with a bound waits until the ensemble is measured as a whole", f"{job}\n{log.read_text()}")
+    told = {e["model"]: e for e in workers_of(broker, "--json")[0]["errors"]}
+    check(told.keys() == {"digits:1", "exponent:1", "pair:1"} and told["pair:1"]["measured"] == measured and told["digits:1"]["measured"]["source"] == "seeded",
+          "`penstock workers --json` has the errors of all three", told)
+    text = workers_of(broker)
+    check(re.search(r"model digits:1 in f32: error at most \S+, \S+ on average \(\d seeded sets of inputs\)", text), "`penstock workers` tells them in words", text)
+    stop(worker)
+    worker, _ = start(log, "penstock-worker", *words, "--measure", "first", until="evt=welcome")
+    check(counts(address) == (0, 3), "the second start finds the errors of both models and of the whole", log.read_text())
+    stop(worker)
+    (work / "one").mkdir()
+    shutil.move(both / "exponent", work / "one")
+    first, _ = start(work / "first.log", "penstock-worker", "--broker", workers, "--models", both, "--backend", "xnnpack", "--measure", "first", until="evt=welcome")
+    second, _ = start(work / "second.log", "penstock-worker", "--broker", workers, "--models", work / "one", "--backend", "xnnpack", "--measure", "first", until="evt=welcome")
+    job = run()
+    check(job["status"] == "OK" and job["measured"] is None and job["worker"], "apart it runs, and says no error that nobody has measured", job)
+    job = run("--precision", "max_relative_error=1e-3")
+    check(job["status"] == "UNSUPPORTED" and "step 1 needs model 'digits' with no error at all" in job["error"], "and keeps no bound", job)
+    stop(first)
+    first, _ = start(work / "first.log", "penstock-worker", "--broker", workers, "--models", both, "--backend", "reference", until="evt=welcome")
+    job = run("--precision", "max_relative_error=1e-3")
+    check(job["status"] == "OK" and job["measured"]["source"] == "steps" and job["measured"]["max_relative_error"] < 1e-3,
+          "behind an exact step the last one's error is that of the whole", job)
+    stop(first)
+    stop(second)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     work = Path(temporary)
     try:
@@ -190,6 +249,7 @@ with tempfile.TemporaryDirectory() as temporary:
         stated(work, ends[1])
         beside(work, *ends)
         routed(work, *ends)
+        ensemble(work, *ends)
     finally:
         for process in running:
             if process.poll() is None:

@@ -121,6 +121,7 @@ def real_pool(page, pool):
     check(page.await_true("document.querySelector('#health')?.textContent === 'ready'"), "the page says that the pool is ready")
     page.run(SHIFTS)
     check(page.await_true("document.querySelectorAll('#workers tbody tr.live').length === 2"), "both workers are listed")
+    check(page.await_true("[...document.querySelectorAll('#workers tbody tr')].some(r => /in f32: (at most .* on average|the reference itself)/.test(r.cells[4].title))"), "the errors of their models are told")
     check(page.await_true("Number(document.querySelector('.tile .value').textContent) > 50", 30), "jobs per second move")
     check(page.await_true("/µs|ms/.test(document.querySelectorAll('.tile .value')[1].textContent)"), "a median latency is shown")
     check(page.await_true("document.querySelectorAll('#series tbody tr.live').length >= 4"), "both backends are compared")

@@ -117,6 +117,9 @@ static void report_counts(const struct sim_counts *c)
         {"ensembles_moved", c->effects[EFFECT_ENSEMBLE_MOVES]},
         {"sequences_moved", c->effects[EFFECT_SEQUENCE_MOVES]},
         {"left_for_next_turn", c->left_for_next_turn},
+        {"contracts", c->contracts},
+        {"contracts_kept", c->contracts_kept},
+        {"contracts_refused", c->contracts_refused},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -142,7 +145,7 @@ static bool lively(const struct sim_counts *c)
                  c->detached && c->accepted && c->fetched && c->taken && c->keyed && c->over_rate && c->over_bytes &&
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
                  c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
-                 c->keys_changed && effects_lively(c);
+                 c->keys_changed && c->contracts_kept && c->contracts_refused && effects_lively(c);
     bool rare = c->hedges_won && c->quarantined && c->refused && c->solo_batches && c->over_peer &&
                 c->chains_overtaken && c->left_for_next_turn;
     return (usual || c->schedules < 500) && (rare || c->schedules < 100000);

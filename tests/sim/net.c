@@ -187,8 +187,12 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
     packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
     packet->raws[packet->count - 1] = 0;
     packet->said[packet->count - 1] = env->type == FRAME_SUBMIT ? read_said(env, meta) : (struct sim_said){.after = 0};
-    if (env->type == FRAME_RESULT)
+    if (env->type == FRAME_SUBMIT)
+        contracts_given(own->sim, own->side, own->to->peer, env, packet->said[packet->count - 1].version);
+    if (env->type == FRAME_RESULT) {
         read_refusal(own->sim, env, meta);
+        contracts_refused(own->sim, own->side, env);
+    }
     packet->values[packet->count - 1] =
         env->type == FRAME_SUBMIT || (env->type == FRAME_RESULT && env->status == PEN_OK) ? read_value(env, meta) : 0;
 }

@@ -60,6 +60,17 @@ static uint64_t kind_of(const struct sim_client *client, const struct sim_job *j
     return client->uuid * 31 + job->sequence * 7;
 }
 
+const char *client_model(const struct sim_client *client, const struct sim_job *job)
+{
+    uint64_t kind = kind_of(client, job);
+    return models[kind % 23 == 0 && !job->role ? 3 : kind % 3];
+}
+
+const char *client_backend(const struct sim_client *client, const struct sim_job *job)
+{
+    return kind_of(client, job) % 13 == 0 ? "xnnpack" : NULL;
+}
+
 /* What a job is follows from its sequence, so that it is the same each time it is sent. */
 static void send_job(struct sim *sim, struct sim_client *client, struct sim_job *job)
 {
@@ -68,15 +79,16 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
     size_t raw_bytes;
     uint64_t kind = kind_of(client, job);
     struct wire_job wire = {.id = {client->uuid, job->sequence},
-                            .model = models[kind % 23 == 0 && !job->role ? 3 : kind % 3],
+                            .model = client_model(client, job),
                             .version = job->version,
                             .fill = job->fill,
                             .priority = (uint8_t)(kind % 11 == 0),
                             .deadline_us = deadlines[kind % 6],
-                            .backend = kind % 13 == 0 ? "xnnpack" : NULL,
+                            .backend = client_backend(client, job),
                             .no_digest = kind % 5 == 0,
                             .no_cache = kind % 17 == 0,
                             .raw = kind % 4 == 0};
+    contracts_fill(job, &wire);
     if (job->chain) {
         wire.model = "state";
         wire.backend = NULL;
@@ -115,6 +127,7 @@ void sim_client_submit(struct sim *sim, struct sim_client *client)
     models_submit(sim, job, models[kind_of(client, job) % 3]);
     if (sim->has.detached && sim_chance(sim, 40))
         sim_detached_submit(sim, client, job);
+    contracts_submit(sim, job);
     sim->counts.jobs++;
     if (client->ready && !client->leaving) /* else the next broker gets it */
         send_job(sim, client, job);

@@ -376,6 +376,7 @@ static void draw_later(struct sim *sim)
     sim->has.orders = sim_world(sim, 30);
     sim->has.late = sim_world(sim, 8);
     sim->options.hedge |= sim->has.late;
+    contracts_draw(sim);
     if (sim->has.detached && sim_world(sim, 50)) {
         sim->has.bulk = true;
         sim->options.bulk_from = 2;

@@ -24,6 +24,7 @@ static void heal(struct sim *sim)
         struct sim_worker *worker = &sim->workers[i];
         worker->frozen = false;
         bool changes = models_mend(worker) || sim->has.steps;
+        changes |= contracts_mend(worker);
         steps_mend(worker, i);
         if (changes && (worker->links[0].ready || worker->links[1].ready))
             worker_tell(sim, worker);
@@ -31,6 +32,7 @@ static void heal(struct sim *sim)
             worker_kill(sim, worker);
         steps_mend(worker, i); /* a new one, too */
         models_mend(worker);
+        contracts_mend(worker);
         for (uint32_t k = 0; k < sim->sides_count; k++) {
             struct sim_link *link = &worker->links[k];
             bool anew = !whole(link->conn, &link->bulk) || (!sim->has.gentle && sim_chance(sim, 30));

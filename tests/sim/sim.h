@@ -98,6 +98,8 @@ struct sim_job {
     uint8_t version;      /* that it asks for; 0 = any */
     bool first, last;
     bool ended_by_order; /* somebody asked for its end, if it came in time */
+    double error_max;    /* that it allows; 0 = says nothing: contracts.c */
+    bool exact;
     uint32_t sends, results;
     uint64_t job_traces; /* of brokers that it was sent to: a bit for each */
     uint64_t asked_us;   /* it was made then, in the time of the broker with this number */
@@ -183,6 +185,7 @@ struct sim_worker {
     char name[16];
     bool frozen, draining, runs_alone;
     uint32_t slots, kind, parts; /* which models it offers; parts: steps.c */
+    uint32_t level;              /* what was measured of them: contracts.c */
     uint32_t cold;               /* those of them that are not in memory, bits: models.c */
     uint32_t states_count, touches_count, orders, one_order;
     enum sim_stage stage;
@@ -212,7 +215,8 @@ struct sim_counts {
         fair_checks, fair_settled, chained, chains_broken, updates, announced, chunks, wholes, spread, steps_sent,
         twice, failovers, solo_batches, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
-        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed, left_for_next_turn;
+        chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed, left_for_next_turn,
+        contracts, contracts_kept, contracts_refused;
     uint64_t effects[EFFECT_COUNT];
 };
 
@@ -232,6 +236,7 @@ struct sim_extras {
     bool scarce;         /* memory of brokers and workers is short: scarce.c */
     bool versions, cold; /* of models there are two, some of them not in memory: models.c */
     bool orders;         /* of administrators: orders.c */
+    bool contracts;      /* jobs state what their numbers keep: contracts.c */
     bool late;           /* it is known how long jobs take, and late ones get a hedge */
 };
 
@@ -332,6 +337,8 @@ void client_goodbye_for_now(struct sim *sim, struct sim_client *client); /* to a
 void client_elsewhere(struct sim *sim, struct sim_client *client);       /* to the other broker */
 void client_vanish(struct sim *sim, struct sim_client *client);          /* killed: its jobs are nobody's */
 bool client_read(struct sim *sim, struct sim_client *client);
+const char *client_model(const struct sim_client *client, const struct sim_job *job);   /* that a plain job asks for */
+const char *client_backend(const struct sim_client *client, const struct sim_job *job); /* the same; NULL = any */
 uint32_t client_unanswered(const struct sim_client *client);
 
 /* ---- staff.c ---- */
@@ -444,6 +451,20 @@ void models_submit(struct sim *sim, struct sim_job *job, const char *model); /* 
 uint8_t models_run(const struct sim_held *held, uint8_t value);              /* the version's answer */
 /* Adds to its ResultMeta of `bytes` with which content it ran, where a result may be kept; returns the bytes. */
 size_t models_sign(const struct sim_held *held, uint8_t *meta, size_t bytes);
+
+/* ---- contracts.c: what jobs state of their numbers, and what was measured of workers ---- */
+void contracts_draw(struct sim *sim);
+void contracts_begin(struct sim *sim, struct sim_worker *worker);
+void contracts_offers(const struct sim *sim, const struct sim_worker *worker, struct wire_model *models, size_t count);
+bool contracts_change(struct sim *sim, struct sim_worker *worker); /* false: nothing of this kind */
+bool contracts_mend(struct sim_worker *worker);                    /* exact, all of them; false: they were */
+void contracts_submit(struct sim *sim, struct sim_job *job);
+void contracts_fill(const struct sim_job *job, struct wire_job *wire);
+/* The broker gives a worker that job, for that version of its model: the worker must keep what it states. */
+void contracts_given(struct sim *sim, const struct sim_side *side, uint32_t peer, const struct envelope *env,
+                     uint64_t version);
+/* It answers that: a job may be refused for what it states only where nobody keeps it. */
+void contracts_refused(struct sim *sim, const struct sim_side *side, const struct envelope *env);
 
 /* ---- orders.c ---- */
 void orders_some(struct sim *sim);

@@ -51,6 +51,7 @@ void worker_begin(struct sim *sim, struct sim_worker *worker)
     if (sim->has.steps)
         steps_begin(sim, worker);
     models_begin(sim, worker);
+    contracts_begin(sim, worker);
     if (sim->has.twice)
         worker->runs_alone = sim->has.gentle || sim_chance(sim, 70);
     snprintf(worker->name, sizeof worker->name, "w%u", (unsigned)(worker->uuid & 0xFFFF));
@@ -80,6 +81,7 @@ static size_t offers_of(const struct sim *sim, const struct sim_worker *worker, 
     size_t count = worker->kind == 2 ? 2 : sim->has.chains ? 4 : 3;
     memcpy(ret_models, offers, count * sizeof *offers);
     models_offers(sim, worker, ret_models, count);
+    contracts_offers(sim, worker, ret_models, count);
     return sim->has.steps ? count + steps_offers(worker, ret_models + count) : count;
 }
 
@@ -296,7 +298,7 @@ void worker_change(struct sim *sim, struct sim_worker *worker)
 {
     if (!(worker->links[0].ready || worker->links[1].ready) || worker->frozen)
         return;
-    if (models_change(sim, worker))
+    if (contracts_change(sim, worker) || models_change(sim, worker))
         ;
     else if (sim->has.steps && sim_chance(sim, 70))
         steps_begin(sim, worker);

@@ -3,6 +3,7 @@
 
 #include "ensemble.h"
 #include "measure.h"
+#include "measure_whole.h"
 #include "tensor_codec.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -241,21 +242,15 @@ static void measured_fill(struct hello *hello, const struct hello_facts *facts, 
         offer->measures = measures(facts) && atomic_load(&served->measured_as) == SERVED_NOT_MEASURED;
 }
 
-/* Of an ensemble: the worst of its steps, once all have been measured. */
-static void steps_measured(struct hello *hello, const struct hello_facts *facts, struct served *const *models,
-                           size_t count, Penstock__ModelOffer *offer)
+/* Of an ensemble whose models are all here. */
+static void whole_measured(struct hello *hello, const struct hello_facts *facts, const struct served *ensemble,
+                           struct served *const *models, const struct digest *digest, Penstock__ModelOffer *offer)
 {
-    struct pen_measured worst = {.repeatable = true};
-    bool all = true;
-    for (size_t i = 0; i < count; i++) {
-        struct pen_measured step = {0};
-        bool known = measure_result(models[i], &step);
-        measured_worse(&worst, &step);
-        all &= known;
-        offer->measures |= !known && measures(facts) && atomic_load(&models[i]->measured_as) == SERVED_NOT_MEASURED;
-    }
-    if (all && count > 0)
-        measured_put(hello, &worst, offer);
+    struct pen_measured measured;
+    bool open = false, found = measure_whole_result(ensemble, models, digest, &measured, &open);
+    offer->measures = open && measures(facts);
+    if (found && !offer->measures)
+        measured_put(hello, &measured, offer);
 }
 
 static void digest_fill(struct hello *hello, const struct digest *digest, Penstock__ModelOffer *offer)
@@ -283,7 +278,7 @@ static void ensemble_fill(struct hello *hello, const struct hello_facts *facts, 
     digest_fill(hello, &digest, offer);
     for (size_t i = 0; i < count; i++)
         offer->cacheable &= models[i]->cacheable;
-    steps_measured(hello, facts, models, count, offer);
+    whole_measured(hello, facts, served, models, &digest, offer);
     steps_warm(hello, models, count, offer);
 }
 

@@ -196,6 +196,21 @@ struct served *catalog_take_unmeasured(struct catalog *catalog)
     return found;
 }
 
+struct served *catalog_take_ensemble(struct catalog *catalog, size_t *at)
+{
+    struct served *found = NULL;
+    pthread_mutex_lock(&catalog->lock);
+    for (; !found && *at < catalog->count; (*at)++) {
+        struct served *served = catalog->models[*at];
+        if (served->config.plan && !served->withdrawn)
+            found = served;
+    }
+    if (found)
+        atomic_fetch_add(&found->users, 1);
+    pthread_mutex_unlock(&catalog->lock);
+    return found;
+}
+
 static size_t place_of(const struct catalog *catalog, const struct served *served)
 {
     size_t i = 0;

@@ -112,6 +112,8 @@ struct served *catalog_find(const struct catalog *catalog, const char *name, uin
 enum pen_status catalog_take(struct catalog *catalog, const char *name, uint64_t version, struct served **ret_served);
 /* A model in memory whose error nobody has measured yet (measure.h); it stays until served_release. NULL = none. */
 struct served *catalog_take_unmeasured(struct catalog *catalog);
+/* The next ensemble at or behind the place *at, which moves behind it; it stays until served_release. NULL = no more. */
+struct served *catalog_take_ensemble(struct catalog *catalog, size_t *at);
 /* Keeps the model. A model of the same name and version leaves the catalog; the caller frees that one when nobody
    uses it. */
 enum pen_status catalog_add(struct catalog *catalog, struct served *served, struct served **ret_replaced,

@@ -2,7 +2,6 @@
 #include "measure.h"
 
 #include "logline.h"
-#include "warmup.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -130,17 +129,25 @@ static struct pen_range pixels_range(const struct preprocess *pre)
     return range;
 }
 
-static void ranges_make(const struct served *served, struct inputs *in)
+static void ranges_make(const struct served *served, struct pen_range ranges[SERVED_TENSORS_MAX])
 {
     const struct config_calibration *c = &served->config.calibration;
     if (served->pixels_input >= 0 && served->preprocess.element_bytes > 1)
-        in->ranges[served->pixels_input] = pixels_range(&served->preprocess);
+        ranges[served->pixels_input] = pixels_range(&served->preprocess);
     for (size_t i = 0; i < c->ranges_count; i++) {
         int input = served_input(served, c->ranges[i].input);
         if (input >= 0)
-            in->ranges[input] = (struct pen_range){c->ranges[i].low, c->ranges[i].high};
+            ranges[input] = (struct pen_range){c->ranges[i].low, c->ranges[i].high};
     }
-    in->asked.ranges = in->ranges;
+}
+
+enum pen_status measure_drawn(const struct served *served, struct warm_shape *ret_shape,
+                              struct pen_range ret_ranges[SERVED_TENSORS_MAX], struct pen_error *reterr)
+{
+    uint32_t batch = served->max_batch_size > 0 ? 1 : 0;
+    memset(ret_ranges, 0, SERVED_TENSORS_MAX * sizeof *ret_ranges);
+    ranges_make(served, ret_ranges);
+    return warmup_shape(served, batch, warmup_entry(served, 1), ret_shape, reterr);
 }
 
 static enum pen_status inputs_new(const struct served *served, struct inputs **ret_inputs, struct pen_error *reterr)
@@ -152,10 +159,9 @@ static enum pen_status inputs_new(const struct served *served, struct inputs **r
     if (served->config.calibration.sets > 0) {
         status = sets_make(served, in, reterr);
     } else {
-        uint32_t batch = served->max_batch_size > 0 ? 1 : 0;
-        status = warmup_shape(served, batch, warmup_entry(served, 1), &in->shape, reterr);
+        status = measure_drawn(served, &in->shape, in->ranges, reterr);
         in->asked.shapes = in->shape.inputs;
-        ranges_make(served, in);
+        in->asked.ranges = in->ranges;
     }
     if (status != PEN_OK) {
         inputs_free(served, in);
@@ -222,16 +228,6 @@ bool measure_result(const struct served *served, struct pen_measured *ret_measur
         return false;
     *ret_measured = served->measured;
     return true;
-}
-
-void measured_worse(struct pen_measured *worst, const struct pen_measured *other)
-{
-    bool repeatable = worst->repeatable && other->repeatable;
-    if (worst->inputs == 0 && worst->largest <= other->largest)
-        *worst = *other;
-    else if (other->largest > worst->largest)
-        *worst = *other;
-    worst->repeatable = repeatable;
 }
 
 /* ---- what config.json states --------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #define MEASURE_H
 
 #include "served.h"
+#include "warmup.h"
 
 /* Takes what an earlier start has kept; of a model on the reference backend there is nothing to measure. */
 void measure_recall(struct served *served);
@@ -21,10 +22,11 @@ enum pen_status measure_run(struct served *served, const struct pen_stop *stop, 
 /* What measure_recall does; then, where config.json states a precision, measures if need be. UNSUPPORTED: this worker does not keep it. */
 enum pen_status measure_settle(struct served *served, struct pen_error *reterr);
 
-/* False: there is none (yet), or it is an ensemble. Threads: any. */
-bool measure_result(const struct served *served, struct pen_measured *ret_measured);
+/* What is drawn where there are no calibration files: the shapes of one row, and the ranges of the network's inputs (of files and of pixels). */
+enum pen_status measure_drawn(const struct served *served, struct warm_shape *ret_shape,
+                              struct pen_range ret_ranges[SERVED_TENSORS_MAX], struct pen_error *reterr);
 
-/* `worst` becomes what holds for it and for `other` together: the larger error, repeatable when both are. */
-void measured_worse(struct pen_measured *worst, const struct pen_measured *other);
+/* False: there is none (yet), or it is an ensemble (measure_whole.h). Threads: any. */
+bool measure_result(const struct served *served, struct pen_measured *ret_measured);
 
 #endif

@@ -4,6 +4,7 @@
 #include "background.h"
 #include "logline.h"
 #include "measure.h"
+#include "measure_whole.h"
 #include "signals.h"
 
 #include <inttypes.h>
@@ -48,6 +49,7 @@ struct measurer *measurer_new(struct catalog *catalog, uint64_t budget_bytes)
 
 struct measurement {
     struct served *served;
+    struct served *const *steps; /* of an ensemble; NULL = a model */
     const struct pen_stop *stop;
     struct pen_error why;
     enum pen_status status;
@@ -57,27 +59,35 @@ static void measurement_make(void *argument)
 {
     struct measurement *one = argument;
     pen_thread_alone(true);
-    one->status = measure_run(one->served, one->stop, &one->why);
+    one->status = one->steps ? measure_whole_run(one->served, one->steps, one->stop, &one->why)
+                             : measure_run(one->served, one->stop, &one->why);
 }
 
-static bool fits(const struct measurer *m, const struct served *served)
+/* Whether all that it needs fits into memory a second time. */
+static bool fits(const struct measurer *m, const struct measurement *one)
 {
     struct pen_memory all;
     pen_memory(&all);
-    uint64_t bytes = all.weights_bytes + all.arena_bytes + pen_model_memory(served->model);
+    uint64_t bytes = all.weights_bytes + all.arena_bytes;
+    size_t count = one->steps ? one->served->config.plan->steps_count : 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += pen_model_memory(one->steps ? one->steps[i]->model : one->served->model);
     return m->budget_bytes == 0 || bytes <= m->budget_bytes;
 }
 
-static void one_measure(struct measurer *m, struct served *served)
+static void one_measure(struct measurer *m, struct served *served, struct served *const *steps)
 {
-    struct measurement one = {.served = served, .stop = m->run, .status = PEN_ERR_NO_MEMORY};
-    if (!fits(m, served))
+    struct measurement one = {.served = served, .steps = steps, .stop = m->run, .status = PEN_ERR_NO_MEMORY};
+    if (!fits(m, &one))
         one.status = pen_error_set(&one.why, PEN_ERR_TOO_LARGE, "it does not fit a second time within --memory-budget");
     else if (background_run("measure", measurement_make, &one) != PEN_OK)
         pen_error_set(&one.why, PEN_ERR_NO_MEMORY, "there was no memory for a thread");
     if (one.status == PEN_OK || one.status == PEN_ERR_CANCELLED)
         return;
-    atomic_store(&served->measured_as, SERVED_UNMEASURABLE);
+    if (steps)
+        measure_whole_give_up(served, steps);
+    else
+        atomic_store(&served->measured_as, SERVED_UNMEASURABLE);
     log_event(LOG_INFO, "model_not_measured", "model=%s version=%" PRIu64 " reason=%s", served->name, served->version,
               one.why.text);
 }
@@ -110,19 +120,37 @@ static bool wanted_wait(struct measurer *m)
     return !stop;
 }
 
+static void models_measure(struct measurer *m)
+{
+    struct served *served;
+    while (!stopping(m) && (served = catalog_take_unmeasured(m->catalog)) != NULL) {
+        one_measure(m, served, NULL);
+        bool known = atomic_load(&served->measured_as) != SERVED_NOT_MEASURED;
+        served_release(served);
+        if (known)
+            m->told(m->context);
+    }
+}
+
+static void ensembles_measure(struct measurer *m)
+{
+    struct whole_taken taken;
+    size_t at = 0;
+    while (!stopping(m) && measure_whole_take(m->catalog, &at, &taken)) {
+        one_measure(m, taken.ensemble, taken.steps);
+        measure_whole_release(&taken);
+        if (!stopping(m))
+            m->told(m->context);
+    }
+}
+
 static void *measurer_main(void *argument)
 {
     struct measurer *m = argument;
-    struct served *served;
     pthread_setname_np(pthread_self(), "measurer");
     while (wanted_wait(m)) {
-        while (!stopping(m) && (served = catalog_take_unmeasured(m->catalog)) != NULL) {
-            one_measure(m, served);
-            bool known = atomic_load(&served->measured_as) != SERVED_NOT_MEASURED;
-            served_release(served);
-            if (known)
-                m->told(m->context);
-        }
+        models_measure(m);
+        ensembles_measure(m);
     }
     return NULL;
 }

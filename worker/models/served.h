@@ -42,6 +42,13 @@ struct residence {
 /* What is known of the error of its answers (measure.h). */
 enum served_measured { SERVED_NOT_MEASURED, SERVED_MEASURED, SERVED_UNMEASURABLE };
 
+/* Of an ensemble, as a whole: measured with these models and links (ensemble_digest). measure_whole.c guards it. */
+struct whole_measured {
+    struct digest of;
+    enum served_measured as;
+    struct pen_measured measured; /* valid with SERVED_MEASURED */
+};
+
 /* An input that the worker keeps instead of receiving it, and the output that it is taken from. */
 struct served_state {
     uint32_t input, output;
@@ -78,7 +85,8 @@ struct served {
     enum pen_precision
         precision; /* the engine's precision, or INT8 for a model of integers; ANY = an ensemble: its steps have their own */
     struct pen_measured measured; /* valid once measured_as says SERVED_MEASURED, then unchanged */
-    atomic_int measured_as;       /* enum served_measured */
+    atomic_int measured_as;       /* enum served_measured; an ensemble has `whole` instead */
+    struct whole_measured whole;
     uint64_t memory_bytes;        /* of the model; once it is warm, of its sessions, too */
     struct residence residence;
     bool warmed;

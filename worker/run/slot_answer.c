@@ -4,6 +4,7 @@
 #include "deadline.h"
 #include "logline.h"
 #include "measure.h"
+#include "measure_whole.h"
 #include "tensor_codec.h"
 
 #include <inttypes.h>
@@ -85,17 +86,14 @@ static void times_fill(const struct slot *slot, const struct task *task, struct 
     meta->split_us = now_us - timing.end_us;
 }
 
-/* What was measured of the model, or of the steps that ran: the answer says how far it may be off. */
+/* What was measured of the model or of the ensemble: the answer says how far it may be off. */
 static void measured_fill(const struct batch *batch, Penstock__MeasuredError *measured, Penstock__ResultMeta *meta)
 {
-    const struct ensemble_plan *plan = batch->served->config.plan;
+    const struct chain *chain = batch->tasks[0]->chain;
     struct pen_measured all = {.repeatable = true};
-    bool known = plan || measure_result(batch->served, &all);
-    for (size_t i = 0; known && plan && i < plan->steps_count; i++) {
-        struct pen_measured step = {0};
-        known = measure_result(batch->tasks[0]->chain->steps[i], &step);
-        measured_worse(&all, &step);
-    }
+    bool open, known = batch->served->config.plan
+                           ? measure_whole_result(batch->served, chain->steps, &chain->digest, &all, &open)
+                           : measure_result(batch->served, &all);
     if (!known)
         return;
     penstock__measured_error__init(measured);

@@ -276,6 +276,14 @@ function workerRows() {
     return {...w, key: w.uuid, rate: (d.done || 0) / d.seconds, load: Math.min(1, w.running / Math.max(1, w.slots)), classes: [...new Set(w.models.map(m => m[2]))].join(" ") || "–"};
   });
 }
+// What was measured of the models of a worker: [source, largest, mean, sets of inputs], "measuring", or null.
+const ratio = v => v === null ? "no number" : v === 0 ? "0" : v.toExponential(1);
+const errorOf = e => e === "measuring" ? "being measured" : !e ? "not measured" : e[0] === "reference" ? "the reference itself" : e[0] === "steps" ? `at most ${ratio(e[1])} (its last steps)`
+  : `at most ${ratio(e[1])}, ${ratio(e[2])} on average (${e[3]} ${e[0]} ${plural(e[3], "set")} of inputs)`;
+const errorLines = r => r.models.map(m => `${state.models[m[0]]?.name ?? "?"} v${state.models[m[0]]?.version ?? "?"} in ${m[2]}: ${errorOf(m[3])}`);
+// The worst of them; models without a number are not counted.
+const worstError = r => r.models.reduce((worst, m) => Array.isArray(m[3]) ? Math.max(worst ?? 0, m[3][1] ?? Infinity) : worst, null);
+
 const stateTone = r => r.state === "ready" ? "" : r.state === "suspect" ? "bad" : "warn";
 
 const drawWorkers = table("workers", [
@@ -283,6 +291,7 @@ const drawWorkers = table("workers", [
   {id: "state", title: "State", left: true, width: 78, sort: r => r.state, cell: tone(r => r.state, stateTone)},
   {id: "backend", title: "Backend", left: true, width: 96, sort: r => r.backend, cell: text(r => r.backend)},
   {id: "class", title: "Precision", left: true, width: 86, wide: true, cell: text(r => r.classes)},
+  {id: "off", title: "error", hint: "largest relative error of its models' answers against the reference, as it was measured", width: 78, wide: true, sort: r => worstError(r) ?? -1, cell: (td, r) => { const e = worstError(r); put(td, e === null ? "–" : Number.isFinite(e) ? ratio(e) : "no number"); td.title = errorLines(r).join("\n"); }},
   {id: "device", title: "Device", left: true, wide: true, sort: r => r.device, cell: (td, r) => { put(td, r.device); td.title = r.device; }},
   {id: "load", title: "busy", hint: "share of its slots' time, over 15 s", left: true, width: 110, wide: true, sort: r => r.busy_permille, cell: (td, r) => {
     if (!td.firstChild) td.append(make("div", {class: "meter"}, make("span")));
@@ -368,7 +377,7 @@ function drawWorker(uuid, body) {
   if (!w) { body.replaceChildren(make("p", {class: "said"}, "This worker is not connected any more.")); return; }
   pairs(facts, [["State", w.state, w.state === "suspect"], ["Host", w.host], ["Backend", `${w.backend} on ${w.device}`], ["Software", w.software], ["Slots", `${w.slots} of ${w.threads} ${plural(w.threads, "thread")}`], ["Running", `${w.running} ${plural(w.running, "job")}, backlog ${time(w.backlog_us)}`],
     ["Done / failed / cancelled", `${count(w.done)} / ${count(w.failed)} / ${count(w.cancelled)}`], ["Bad results", count(w.results_bad)], ["Busy", percent(w.busy_permille / 1000)], ["Memory", `${bytes(w.rss_bytes)} resident; models hold ${bytes(w.memory_used_bytes)} of ${bytes(w.memory_bytes)}`], ["Warm", `${w.warm} of ${w.models.length} ${plural(w.models.length, "model")}`], ["Cannot load", failures.map(f => `${f.version ? `${f.model} v${f.version}` : f.model}: ${f.error}`).concat(w.unserved > failures.length ? [`${w.unserved - failures.length} more`] : []).join("; ") || "nothing", w.unserved > 0], ["Connected", age(w.age_us)], ["Last heard", time(w.last_seen_us) + " ago"], ["uuid", w.uuid],
-    ["Models", w.models.map(([i, us, precision]) => `${state.models[i]?.name ?? "?"} v${state.models[i]?.version} ${precision}: ${time(us)} expected`).join("; ") || "none"]]);
+    ["Models", w.models.map(([i, us, precision, error]) => `${state.models[i]?.name ?? "?"} v${state.models[i]?.version} ${precision}: ${time(us)} expected, error ${errorOf(error)}`).join("; ") || "none"]]);
   if (!facts.parentNode) body.append(facts);
 }
 

@@ -57,7 +57,7 @@ struct pen_model_offer {
     double error_largest;     /**< relative, against the reference backend; infinity: no number says it */
     double error_mean;        /**< the same, on average */
     uint32_t error_inputs;    /**< sets of inputs that it was measured on */
-    const char *error_source; /**< "calibration", "seeded", "reference"; "" when not measured */
+    const char *error_source; /**< "calibration", "seeded", "steps", "reference"; "" when not measured */
     bool error_repeatable;    /**< equal inputs gave equal bits */
 };
 
@@ -119,6 +119,18 @@ PEN_API enum pen_status pen_client_models(pen_client *client, int64_t timeout_us
 /** NULL is fine. */
 PEN_API void pen_client_models_free(struct pen_model_list *list);
 
+/** How far a model's answers are from the reference's on one worker, in the precision in which it serves the model. */
+struct pen_offered_error {
+    unsigned precision; /**< enum pen_precision */
+    bool measured;      /**< it is known: the fields below */
+    bool measures;      /**< it is not yet, and will be */
+    double largest;     /**< relative; infinity: no number says it */
+    double mean;        /**< the same, on average */
+    uint32_t inputs;    /**< sets of inputs that it was measured on */
+    const char *source; /**< "calibration", "seeded", "steps", "reference"; "" when not measured */
+    bool repeatable;    /**< equal inputs gave equal bits */
+};
+
 /** A worker of the pool. */
 struct pen_worker {
     const char *name;
@@ -145,6 +157,8 @@ struct pen_worker {
     size_t failures_count;    /**< models that it has and does not serve as they are now: those listed */
     const struct pen_failed_model *failures;
     uint64_t failures_all; /**< listed or not */
+    const struct pen_offered_error
+        *errors; /**< [models_count], in the order of `models`; NULL: the broker does not tell */
 };
 
 /** A list of workers; everything in it lives until pen_client_workers_free(). */

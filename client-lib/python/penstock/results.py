@@ -37,7 +37,7 @@ class Timings(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Relative errors of a model's answers against the reference backend, on so many sets of inputs. source: "calibration", "seeded" or "reference"."""
+    """Relative errors of a model's answers against the reference backend, on so many sets of inputs. source: "calibration", "seeded", "steps" (of an ensemble) or "reference"."""
     max_relative_error: float
     mean_relative_error: float
     inputs: int

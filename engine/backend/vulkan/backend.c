@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/kept.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/tune.h"
@@ -20,6 +21,7 @@ static void backend_close(struct backend *b)
         return;
     }
     vk_several_close(b, &backend_vulkan);
+    vk_kept_close(b->instance);
     vk_device_release(b->device);
     vk_instance_free(b->instance);
     pthread_mutex_destroy(&b->lock);
@@ -192,29 +194,6 @@ static void tuned_say(const struct backend *b, void (*say)(void *context, const 
     say(context, "vulkan.tuned", strcmp(b->tuned, "hit") == 0 ? text : b->tuned);
 }
 
-/* What the device can do, by the names of engine/env/facts.def. */
-static void features_say(const struct vk_device_info *d,
-                         void (*say)(void *context, const char *name, const char *value), void *context)
-{
-    const struct {
-        const char *name;
-        bool there;
-    } features[] = {{"vk_f16_storage", d->f16_storage},
-                    {"vk_f16_math", d->f16_math},
-                    {"vk_i8_storage", d->i8_storage},
-                    {"vk_dot8", d->dot8},
-                    {"vk_coopmat_f16f32", d->coopmat.kind != VK_COOPMAT_NONE},
-                    {"vk_subgroup_arith", d->subgroup_arith},
-                    {"vk_timeline", true}}; /* without it the device is unfit */
-    char coopmat[32];
-    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
-        say(context, features[i].name, features[i].there ? "on" : "off");
-    }
-    vk_coopmat_text(&d->coopmat, coopmat, sizeof coopmat);
-    say(context, "vk_coopmat", coopmat);
-    say_number(say, context, "vk_subgroup_size", d->subgroup_size);
-}
-
 static void describe(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
                      void *context)
 {
@@ -235,7 +214,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
-    features_say(d, say, context);
+    vk_features_say(d, say, context);
 }
 
 /* An empty list of axes is one, too: a reduction reads it while it is built. */
@@ -311,6 +290,11 @@ unsigned vk_backend_products(const struct backend *b, unsigned family)
     return family < VK_FAMILY_COUNT ? atomic_load(&b->families[family]) : 0;
 }
 
+unsigned vk_backend_winograds(const struct backend *b)
+{
+    return atomic_load(&b->winograds);
+}
+
 uint64_t vk_backend_losses(const struct backend *b)
 {
     return atomic_load(&b->losses);
@@ -379,6 +363,9 @@ const struct backend_ops backend_vulkan = {
     .exec_wait = vk_exec_wait,
     .exec_window = vk_exec_window,
     .exec_done = vk_exec_done,
+    .exec_keep = vk_kept_new,
+    .kept_read = vk_kept_read,
+    .kept_free = vk_kept_free,
     .exec_times = vk_exec_times,
     .exec_kernels = vk_exec_kernels,
     .tune = vk_tune,

@@ -21,6 +21,7 @@ uint64_t vk_backend_submits(const struct backend *b);                 /* to the 
 uint64_t vk_backend_pooled(const struct backend *b); /* buffers of the current device that found a second user */
 /* Products of the execs made so far that a family runs (enum vk_family). */
 unsigned vk_backend_products(const struct backend *b, unsigned family);
+unsigned vk_backend_winograds(const struct backend *b); /* convolutions of them that run by Winograd's method */
 /* The fault seam: a test replaces members to make the current device fail. Not while anything runs. */
 struct vk_functions *vk_backend_functions(struct backend *b);
 

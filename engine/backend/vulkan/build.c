@@ -45,6 +45,12 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
     return choice;
 }
 
+void vk_build_winograd(struct vk_build *b)
+{
+    b->exec->chosen_by[b->index] = VK_BY_NAME;
+    atomic_fetch_add(&b->exec->plan->backend->winograds, 1);
+}
+
 uint32_t vk_build_repeats(const struct vk_build *b)
 {
     uint32_t repeats = b->exec->plan->backend->repeats;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/vulkan/instance.h"
 
@@ -105,7 +106,41 @@ static uint32_t nv_list(struct vk_instance *in, VkPhysicalDevice device, struct 
     return count;
 }
 
-/* The extension and its feature are there, and it lists a size that suits. */
+static const char *type_name(uint32_t type)
+{
+    static const char *const names[] = {"f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
+    return type < sizeof names / sizeof names[0] ? names[type] : "other";
+}
+
+/* Saturating ones are listed a second time. */
+static bool listed_before(const struct vk_coopmat_property *list, uint32_t i)
+{
+    uint32_t j = 0;
+    while (j < i &&
+           (list[j].m != list[i].m || list[j].n != list[i].n || list[j].k != list[i].k || list[j].a != list[i].a ||
+            list[j].b != list[i].b || list[j].result != list[i].result || list[j].scope != list[i].scope)) {
+        j++;
+    }
+    return j < i;
+}
+
+void vk_coopmat_kinds_text(const struct vk_coopmat_property *list, uint32_t count, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        char one[64];
+        const struct vk_coopmat_property *p = &list[i];
+        int n = snprintf(one, sizeof one, "%s %s %s %ux%ux%u", type_name(p->a), type_name(p->b), type_name(p->result),
+                         p->m, p->n, p->k);
+        if (p->scope != SCOPE_SUBGROUP || listed_before(list, i) || n < 0 || used + (size_t)n + 3 > bytes) {
+            continue;
+        }
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", one);
+    }
+}
+
+/* The extension and its feature are there; whether it lists a size that suits. */
 static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum vk_coopmat_kind kind)
 {
     struct vk_coopmat_property list[LIST_MOST];
@@ -119,6 +154,9 @@ static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum 
     feature.nv.cooperativeMatrix = VK_FALSE;
     in->vk.GetPhysicalDeviceFeatures2(info->handle, &features);
     uint32_t count = khr ? khr_list(in, info->handle, list) : nv_list(in, info->handle, list);
+    if (feature.nv.cooperativeMatrix && info->coopmat_kinds[0] == '\0') {
+        vk_coopmat_kinds_text(list, count, info->coopmat_kinds, sizeof info->coopmat_kinds);
+    }
     return feature.nv.cooperativeMatrix && vk_coopmat_pick(list, count, info->subgroup_size, &info->coopmat.size);
 }
 
@@ -130,16 +168,15 @@ static bool layer_knows_khr(const struct vk_instance *in)
 
 void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits)
 {
-    info->coopmat = (struct vk_coopmat){0};
-    if (!info->f16_storage || !info->f16_math || !info->memory_model ||
-        !vk_coopmat_limits(info->subgroup_size, limits)) {
+    bool khr = layer_knows_khr(in) && kind_read(in, info, VK_COOPMAT_KHR);
+    bool nv = !khr && kind_read(in, info, VK_COOPMAT_NV);
+    bool usable =
+        info->f16_storage && info->f16_math && info->memory_model && vk_coopmat_limits(info->subgroup_size, limits);
+    if (!usable || (!khr && !nv)) {
+        info->coopmat = (struct vk_coopmat){0};
         return;
     }
-    if (layer_knows_khr(in) && kind_read(in, info, VK_COOPMAT_KHR)) {
-        info->coopmat.kind = VK_COOPMAT_KHR;
-    } else if (kind_read(in, info, VK_COOPMAT_NV)) {
-        info->coopmat.kind = VK_COOPMAT_NV;
-    }
+    info->coopmat.kind = khr ? VK_COOPMAT_KHR : VK_COOPMAT_NV;
 }
 
 void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes)

@@ -46,6 +46,8 @@ bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uin
 bool vk_coopmat_limits(uint32_t subgroup, const VkPhysicalDeviceLimits *limits);
 /* Fills info->coopmat. Needs its features and subgroup size. */
 void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits);
+/* All rows of a list that are of a subgroup, each kind once: "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32". */
+void vk_coopmat_kinds_text(const struct vk_coopmat_property *list, uint32_t count, char *text, size_t bytes);
 /* "khr 16x16x16", "none" */
 void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes);
 

@@ -134,6 +134,25 @@ static uint64_t local_memory(const VkPhysicalDeviceMemoryProperties *m)
     return most;
 }
 
+/* By the extension or by Vulkan 1.3, where it is in the core; the feature says whether it is switched on in the driver. */
+static void dot_read(struct vk_instance *in, struct vk_device_info *info)
+{
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &dot};
+    VkPhysicalDeviceShaderIntegerDotProductProperties fast = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &fast};
+    if (info->api_version < VK_API_VERSION_1_3 &&
+        !vk_extension_there(&in->vk, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+        return;
+    }
+    in->vk.GetPhysicalDeviceFeatures2(info->handle, &features);
+    in->vk.GetPhysicalDeviceProperties2(info->handle, &properties);
+    info->dot8 = dot.shaderIntegerDotProduct;
+    info->dot8_fast = info->dot8 && fast.integerDotProduct4x8BitPackedSignedAccelerated;
+}
+
 static void features_read(struct vk_instance *in, struct vk_device_info *info)
 {
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -144,9 +163,11 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->f16_storage = v11.storageBuffer16BitAccess;
     info->f16_math = v12.shaderFloat16;
     info->i8_storage = v12.storageBuffer8BitAccess;
+    info->i8_arithmetic = v12.shaderInt8;
     info->memory_model = v12.vulkanMemoryModel;
-    info->dot8 = vk_extension_there(&in->vk, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
-                 info->api_version >= VK_API_VERSION_1_3;
+    info->buffer_address = v12.bufferDeviceAddress;
+    info->push_descriptors = vk_extension_there(&in->vk, info->handle, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+    dot_read(in, info);
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";
     } else if (!v12.storageBuffer8BitAccess) {
@@ -203,4 +224,32 @@ enum pen_status vk_instance_devices(struct vk_instance *in, struct vk_device_inf
     }
     *ret_count = count;
     return PEN_OK;
+}
+
+void vk_features_say(const struct vk_device_info *info, void (*say)(void *context, const char *name, const char *value),
+                     void *context)
+{
+    const struct {
+        const char *name;
+        bool there;
+    } features[] = {{"vk_f16_storage", info->f16_storage},
+                    {"vk_f16_math", info->f16_math},
+                    {"vk_i8_storage", info->i8_storage},
+                    {"vk_dot8", info->dot8},
+                    {"vk_dot8_fast", info->dot8_fast},
+                    {"vk_i8_math", info->i8_storage && info->i8_arithmetic && info->dot8},
+                    {"vk_push_descriptors", info->push_descriptors},
+                    {"vk_buffer_address", info->buffer_address},
+                    {"vk_coopmat_f16f32", info->coopmat.kind != VK_COOPMAT_NONE},
+                    {"vk_subgroup_arith", info->subgroup_arith},
+                    {"vk_timeline", true}}; /* without it the device is unfit */
+    char coopmat[32], size[16];
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        say(context, features[i].name, features[i].there ? "on" : "off");
+    }
+    vk_coopmat_text(&info->coopmat, coopmat, sizeof coopmat);
+    say(context, "vk_coopmat", coopmat);
+    say(context, "vk_coopmat_kinds", info->coopmat_kinds[0] != '\0' ? info->coopmat_kinds : "none");
+    snprintf(size, sizeof size, "%u", info->subgroup_size);
+    say(context, "vk_subgroup_size", size);
 }

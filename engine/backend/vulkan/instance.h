@@ -39,7 +39,9 @@ struct vk_device_info {
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint64_t memory_bytes; /* largest device-local heap */
     uint32_t vendor_id;
-    bool f16_storage, f16_math, i8_storage, dot8, memory_model, subgroup_arith;
+    bool f16_storage, f16_math, i8_storage, i8_arithmetic, dot8, dot8_fast, memory_model, subgroup_arith;
+    bool push_descriptors, buffer_address;
+    char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;
     uint32_t subgroup_size;
     const char *unfit; /* NULL, or what it lacks */
@@ -53,6 +55,10 @@ enum pen_status vk_instance_check(struct vk_instance *in, struct pen_error *rete
 /* Fills up to VK_DEVICES_MAX in the driver's order. */
 enum pen_status vk_instance_devices(struct vk_instance *in, struct vk_device_info *infos, uint32_t *ret_count,
                                     struct pen_error *reterr);
+
+/* What the device can do, by the names of engine/env/facts.def. */
+void vk_features_say(const struct vk_device_info *info, void (*say)(void *context, const char *name, const char *value),
+                     void *context);
 
 /* ---- choose.c: pure ---- */
 

@@ -15,7 +15,7 @@ const char *vk_family_name(enum vk_family family)
 
 bool vk_conv_read(const char *name, enum vk_conv *ret_conv)
 {
-    static const char *const names[VK_CONV_COUNT] = {"auto", "direct", "gemm", "cm"};
+    static const char *const names[VK_CONV_COUNT] = {"auto", "direct", "gemm", "winograd", "cm"};
     for (int i = 0; i < VK_CONV_COUNT; i++) {
         if (strcmp(names[i], name != NULL ? name : "auto") == 0) {
             *ret_conv = (enum vk_conv)i;
@@ -249,7 +249,7 @@ static enum vk_family fitting(const struct vk_kernels *k, enum vk_family family,
     return vk_family_fits(k, family, shape) ? family : VK_FAMILY_SIMPLE;
 }
 
-/* gemm: the family that the rules take if it is one of tiles, else tiles. */
+/* gemm: the family that the rules take if it is one of tiles, else tiles. winograd: those that it cannot do, by the rules. */
 static enum vk_family conv_family(const struct vk_kernels *k, enum vk_family by_rule,
                                   const struct vk_product_shape *shape)
 {
@@ -257,6 +257,8 @@ static enum vk_family conv_family(const struct vk_kernels *k, enum vk_family by_
     switch (k->conv) {
     case VK_CONV_DIRECT:
         return VK_FAMILY_SIMPLE;
+    case VK_CONV_WINOGRAD:
+        return by_rule;
     case VK_CONV_CM:
         return fitting(k, VK_FAMILY_CM, shape);
     default:

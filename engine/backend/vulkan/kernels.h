@@ -28,8 +28,8 @@ const char *vk_family_name(enum vk_family family); /* "auto", "simple", "tiled",
 bool vk_family_read(const char *name, enum vk_family *ret_family);
 
 /* Kernels of convolutions. */
-enum vk_conv { VK_CONV_AUTO, VK_CONV_DIRECT, VK_CONV_GEMM, VK_CONV_CM, VK_CONV_COUNT };
-/* "auto", "direct", "gemm", "cm"; NULL is auto. False when there are none of this name. */
+enum vk_conv { VK_CONV_AUTO, VK_CONV_DIRECT, VK_CONV_GEMM, VK_CONV_WINOGRAD, VK_CONV_CM, VK_CONV_COUNT };
+/* "auto", "direct", "gemm", "winograd", "cm"; NULL is auto. False when there are none of this name. */
 bool vk_conv_read(const char *name, enum vk_conv *ret_conv);
 
 enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_KINDS };

@@ -37,6 +37,9 @@ void vk_pack_wide(struct vk_pack *p, uint32_t slot);
 /* The same when the node has weights that f16 cannot hold. */
 void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot);
 
+/* vk_conv=winograd, and this device stores floats as f32. */
+bool vk_pack_winograd(const struct vk_pack *p);
+
 /* A node while its exec is made. Errors stick in `status`; the calls below do nothing after one. */
 struct vk_build {
     const struct graph *g;
@@ -94,6 +97,7 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
                                  const struct window *window, bool wide_weights, bool conv);
+void vk_build_winograd(struct vk_build *b); /* notes that the node runs by Winograd's method, as vk_conv asks */
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */

@@ -74,7 +74,8 @@ enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weigh
     pthread_mutex_lock(&plan->lock);
     if (plan->weights == NULL || plan->weights->device != d) {
         struct vk_weights *w = NULL;
-        status = vk_weights_new(d, plan->backend->range, plan->g, &plan->part, plan->wide, &w, reterr);
+        status = vk_weights_new(d, plan->backend->range, &plan->backend->kernels, plan->g, &plan->part, plan->wide, &w,
+                                reterr);
         if (status == PEN_OK) {
             vk_weights_release(plan->weights);
             plan->weights = w;

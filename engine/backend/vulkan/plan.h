@@ -29,6 +29,7 @@ struct backend {
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
     atomic_uint families[VK_FAMILY_COUNT];         /* products of the execs made so far, by the family that runs them */
+    atomic_uint winograds;                         /* convolutions of these execs that run by Winograd's method */
     uint32_t repeats;                              /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
@@ -51,6 +52,7 @@ struct vk_weights {
     struct vk_blocks blocks;
     struct vk_upload upload;
     struct vk_packed (*packed)[VK_PACKS_MAX]; /* [node_count of the partition] */
+    bool winograd;                            /* vk_conv=winograd: convolutions of 3 x 3 are packed for it */
     bool *wide;                               /* [node_count of the graph]: storage.h */
     struct vk_range_note range;               /* layers with weights that f16 cannot hold */
     struct vk_slice *constants
@@ -85,9 +87,10 @@ void vk_plan_note(const struct plan *plan, char *text, size_t bytes);
 /* The weights on the backend's current device, made anew when that has changed. Gives a reference. */
 enum pen_status vk_plan_weights(struct plan *plan, struct vk_weights **ret_weights, struct pen_error *reterr);
 
-enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
-                               const struct partition *part, const bool *wide, struct vk_weights **ret_weights,
-                               struct pen_error *reterr);
+/* kernels: what the backend was asked for. */
+enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct vk_kernels *kernels,
+                               const struct graph *g, const struct partition *part, const bool *wide,
+                               struct vk_weights **ret_weights, struct pen_error *reterr);
 void vk_weights_release(struct vk_weights *w); /* NULL is fine */
 /* A constant of the graph, or other host data when value is VALUE_NONE (then it goes into `own`). */
 enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g, uint32_t value, const struct fact *f,

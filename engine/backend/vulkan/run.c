@@ -1,4 +1,5 @@
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/kept.h"
 
 #include <string.h>
 
@@ -105,8 +106,17 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
     *r = (struct vk_run){.commands = r->commands, .out = out, .cancel = cancel};
     for (uint32_t i = 0; i < part->in_count; i++) {
         const struct vk_port *port = &exec->in[i];
-        if (port->known == NULL && port->bytes > 0) {
+        if (port->known != NULL || port->bytes == 0) {
+            continue;
+        }
+        if (in[i].kept == NULL) {
             memcpy(staging + port->offset, in[i].data, port->bytes);
+            continue;
+        }
+        size_t at = (size_t)(staging - (uint8_t *)exec->staging_in.mapped) + port->offset;
+        status = vk_kept_stage(in[i].kept, exec->weights->device, &exec->staging_in, at, port->bytes, reterr);
+        if (status != PEN_OK) {
+            return status;
         }
     }
     memset(region_of(exec, &exec->staging_out, exec->stride_out, r), 0, VK_FLAG_BYTES);

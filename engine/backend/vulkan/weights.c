@@ -62,6 +62,11 @@ static enum pen_status floats_upload(struct vk_weights *w, float *items, size_t 
     return status == PEN_OK ? vk_upload_add(&w->upload, ret_slice, items, bytes, reterr) : status;
 }
 
+bool vk_pack_winograd(const struct vk_pack *p)
+{
+    return p->weights->winograd && !p->weights->device->f16;
+}
+
 static enum pen_status wide_upload(struct vk_weights *w, struct vk_packed *packed, struct pen_error *reterr)
 {
     size_t bytes = packed->count * sizeof(float);
@@ -110,9 +115,9 @@ static enum pen_status range_refuse(const struct vk_range_note *range, struct pe
         layers);
 }
 
-enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct graph *g,
-                               const struct partition *part, const bool *wide, struct vk_weights **ret_weights,
-                               struct pen_error *reterr)
+enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct vk_kernels *kernels,
+                               const struct graph *g, const struct partition *part, const bool *wide,
+                               struct vk_weights **ret_weights, struct pen_error *reterr)
 {
     struct vk_weights *w = calloc(1, sizeof *w);
     if (w == NULL) {
@@ -120,6 +125,7 @@ enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, 
     }
     atomic_init(&w->references, 1);
     w->device = vk_device_retain(d);
+    w->winograd = kernels->conv == VK_CONV_WINOGRAD;
     pthread_mutex_init(&w->lock, NULL);
     w->packed = calloc((size_t)part->node_count + 1, sizeof *w->packed);
     w->wide = calloc((size_t)g->node_count + 1, sizeof *w->wide);

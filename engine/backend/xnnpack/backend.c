@@ -5,14 +5,9 @@
 
 #include "backend/kept_types.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/limit.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/xnn_compat.h"
-
-/* Once per process; XNNPACK itself takes care of calls from several threads. */
-static enum xnn_status initialize(void)
-{
-    return xnn_initialize(xnn_counted());
-}
 
 static const char *why_not(enum xnn_status status)
 {
@@ -21,16 +16,24 @@ static const char *why_not(enum xnn_status status)
                : "XNNPACK cannot start: no memory";
 }
 
+/* Part of what an answer rests on: the limit of XNNPACK's own kernels, too, where it is another than that of ours. */
+static void library_text(enum pen_isa most, char *text, size_t bytes)
+{
+    const char *xnn = limit_text();
+    bool other = strcmp(xnn, "any") != 0 && strcmp(xnn, isa_name(most)) != 0;
+    snprintf(text, bytes, XC_LIBRARY " %s%s%s", isa_name(most), other ? ", its own kernels " : "", other ? xnn : "");
+}
+
 static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
     struct backend_caps c = {0};
-    enum xnn_status status = initialize();
+    enum xnn_status status = limit_start(config->isa_max);
     c.available = status == xnn_status_success;
     if (!c.available) {
         snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
     }
     isa_device(config->isa_max, c.device, sizeof c.device);
-    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s", isa_name(config->isa_max));
+    library_text(config->isa_max, c.library, sizeof c.library);
     c.precisions = 1u << PEN_PRECISION_F32;
     *ret_caps = c;
     return PEN_OK;
@@ -56,12 +59,15 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "the xnnpack backend computes in f32 only; ask for precision f32 or for another backend");
     }
-    enum xnn_status xnn = initialize();
+    enum xnn_status xnn = limit_start(config->isa_max);
     if (xnn != xnn_status_success) {
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the xnnpack backend cannot start: %s", why_not(xnn));
     }
     double error = 0.0;
-    enum pen_status status = selftest_f32(&error, reterr);
+    enum pen_status status = limit_check(config->isa_max, reterr);
+    if (status == PEN_OK) {
+        status = selftest_f32(&error, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }
@@ -86,6 +92,7 @@ static void describe(const struct backend *backend, void (*say)(void *context, c
 {
     say(context, "xnnpack_generation", XC_LIBRARY);
     say(context, "xnnpack_isa", isa_name(backend->config.isa_max));
+    say(context, "xnnpack_limit", limit_text());
 }
 
 /* Recurrent cells may be asked for their last state alone. */

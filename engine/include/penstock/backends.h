@@ -71,6 +71,9 @@ struct pen_run_options {
     /* Run it on the library's own thread, also where the backend computes on the CPU: the call returns at once, errors of the run come with the read. */
     bool background;
     const struct pen_stop *stop; /* cancels it, or ends it at its deadline; borrowed until the results are ready */
+    /* Results stay in the memory of the device that makes them, where the model runs as a whole on one that can (Vulkan): reading copies them, and a later run takes
+     * them from there. Elsewhere, as on CPUs, it says nothing: memory of the host is where they are made. */
+    bool on_device;
 };
 
 /*

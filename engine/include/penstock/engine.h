@@ -293,7 +293,8 @@ enum pen_status pen_engine_tune(struct pen_engine *engine, uint64_t class_us, pe
 enum pen_measured_source {
     PEN_MEASURED_REFERENCE,   /* the model runs on the reference backend: there is nothing to compare it with */
     PEN_MEASURED_CALIBRATION, /* on inputs that the caller gave */
-    PEN_MEASURED_SEEDED       /* on inputs drawn in their ranges */
+    PEN_MEASURED_SEEDED,      /* on inputs drawn in their ranges */
+    PEN_MEASURED_STEPS /* of a chain that nobody has run as a whole: the largest of its last steps', where those before them are exact */
 };
 const char *pen_measured_source_name(enum pen_measured_source source); /* "calibration" */
 
@@ -329,6 +330,32 @@ bool pen_model_measured(const struct pen_model *model, const struct pen_measure_
 enum pen_status pen_model_measure(struct pen_model *model, const struct pen_measure_inputs *inputs,
                                   const struct pen_stop *stop, struct pen_measured *ret_measured, bool *ret_kept,
                                   struct pen_error *reterr);
+/* ---- the error of a chain of models ---- */
+
+/* A step. takes: for each input of the model, in its order, the flow that it takes. gives: for each output, the flow that it becomes; UINT32_MAX = nobody wants it. */
+struct pen_measure_step {
+    struct pen_model *model;
+    const uint32_t *takes, *gives;
+};
+
+/* Models that feed each other: flows 0 .. inputs - 1 are the inputs of the whole, `outputs` are flows. Each step takes inputs of the whole or what steps before it
+ * give. Borrowed for the call. */
+struct pen_measure_chain {
+    const struct pen_measure_step *steps;
+    size_t steps_count;
+    uint32_t flows, inputs;
+    const uint32_t *outputs;
+    size_t outputs_count;
+};
+
+/* As pen_model_measured and pen_model_measure, of the whole: all steps on their own backends beside all steps on the reference, from the inputs of the whole to its
+ * outputs. An error of one step that the next one enlarges is in it. Kept beside the model of the first step. `inputs` are those of the whole. */
+bool pen_chain_measured(const struct pen_measure_chain *chain, const struct pen_measure_inputs *inputs,
+                        struct pen_measured *ret_measured);
+enum pen_status pen_chain_measure(const struct pen_measure_chain *chain, const struct pen_measure_inputs *inputs,
+                                  const struct pen_stop *stop, struct pen_measured *ret_measured, bool *ret_kept,
+                                  struct pen_error *reterr);
+
 /* Of this process: measurements made (of errors, and trials of f16), and results found in files instead. Threads: any. */
 void pen_measure_counts(uint64_t *ret_made, uint64_t *ret_found);
 

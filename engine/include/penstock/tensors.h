@@ -83,11 +83,12 @@ enum pen_status pen_tensor_data_async(struct pen_tensor_handle *tensor, pen_tens
                                       struct pen_error *reterr);
 
 /*
- * Where a result is. PENDING: the run is on a device or waits for its turn; reading it ends the run and brings it to the host. No backend of this version keeps results
- * on a device beyond the run: Vulkan copies them to host memory as the last step of its commands, CPUs compute there. A result that is an input of another run
- * passes through the host.
+ * Where a result is. PENDING: the run is on a device or waits for its turn; reading it ends the run. ON_DEVICE: it stays in the device's memory, because its run was asked
+ * for that (pen_run_options.on_device): pen_memory() counts it in device_bytes until the tensor is disposed of. pen_tensor_read copies it; pen_tensor_view makes a copy on
+ * the host beside it, which lives as long as the tensor. Another run on that device takes it without a way through the host. When the engine that made it closes, a
+ * result that nobody has viewed is lost: PEN_ERR_DEVICE_LOST.
  */
-enum pen_tensor_place { PEN_TENSOR_PENDING = 0, PEN_TENSOR_ON_HOST = 1 };
+enum pen_tensor_place { PEN_TENSOR_PENDING = 0, PEN_TENSOR_ON_HOST = 1, PEN_TENSOR_ON_DEVICE = 2 };
 enum pen_tensor_place pen_tensor_place(struct pen_tensor_handle *tensor);
 
 /* ---- scopes ----------------------------------------------------------------------------------------------------------------------- */

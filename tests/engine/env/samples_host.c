@@ -116,6 +116,8 @@ void sample_cpu_isa_max(void)
     cr_assert_eq(w.opened, PEN_OK, "%s", w.error.text);
     cr_expect_str_eq(flag_of(&w, "xnnpack_isa"), "plain");
     cr_expect_not_null(strstr(pen_engine_library(w.engine), "plain"));
+    bool limited = strcmp(flag_of(&w, "xnnpack_limit"), "plain") == 0;
+    cr_expect(limited || strcmp(flag_of(&w, "xnnpack_limit"), "unlimited") == 0);
     world_open(&other, SETS("backend=xnnpack"));
     cr_expect_eq(other.opened, PEN_ERR_BUSY, "one limit for all engines of a process");
     world_close(&other);
@@ -124,6 +126,8 @@ void sample_cpu_isa_max(void)
     world_close(&w);
     world_open(&other, SETS("backend=xnnpack"));
     cr_expect_eq(other.opened, PEN_OK);
+    cr_expect(!limited || strcmp(flag_of(&other, "xnnpack_limit"), "plain") == 0, "XNNPACK has chosen once");
+    cr_expect(!limited || strstr(pen_engine_library(other.engine), "its own kernels plain"));
     world_close(&other);
 }
 

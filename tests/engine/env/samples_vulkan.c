@@ -131,10 +131,27 @@ static unsigned convs_of(enum vk_family family, const char *const *sets)
     return after - before;
 }
 
+static unsigned winograds_of(const char *const *sets)
+{
+    struct world w;
+    world_open(&w, sets);
+    cr_assert_eq(w.opened, PEN_OK, "%s", w.error.text);
+    unsigned before = vk_backend_winograds(vulkan_of(&w));
+    world_load(&w, graph_conv(0.01f));
+    world_run(&w, 4, DIMS(1, 16, 12, 12), world_zeros);
+    unsigned after = vk_backend_winograds(vulkan_of(&w));
+    world_close(&w);
+    return after - before;
+}
+
 void sample_vk_conv(void)
 {
     cr_expect_gt(convs_of(VK_FAMILY_SIMPLE, SETS(VULKAN, "vk_conv=direct", "vk_kernels=tiled")), 0u);
     cr_expect_gt(convs_of(VK_FAMILY_TILED, SETS(VULKAN, "vk_conv=gemm", "vk_kernels=simple")), 0u);
+    cr_expect_eq(winograds_of(SETS(VULKAN)), 0u);
+    cr_expect_eq(winograds_of(SETS(VULKAN, "vk_conv=winograd")), 1u);
+    cr_expect_eq(winograds_of(SETS(VULKAN, "vk_conv=winograd", "precision=f16_storage", "vk_f16_trial=off")), 0u,
+                 "it is for f32");
     cr_expect_gt(convs_of(VK_FAMILY_CM, SETS(VULKAN, "vk_conv=cm", "precision=f16_math", "vk_f16_trial=off")), 0u);
 }
 

@@ -56,6 +56,19 @@ static void on(enum pen_precision precision, const char *kernels, void (*rows)(v
     device_close(b);
 }
 
+void device_convs(const char *conv, void (*rows)(struct backend *b))
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, "auto");
+    struct backend *b = device_open(PEN_PRECISION_F32, "auto");
+    struct pen_error error = {0};
+    device_close(b); /* there is a device */
+    config.vulkan.conv = conv;
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    rows(b);
+    device_close(b);
+}
+
 void device_f32(void (*rows)(void))
 {
     on(PEN_PRECISION_F32, "simple", rows);

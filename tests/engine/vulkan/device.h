@@ -21,6 +21,8 @@ struct backend *device_of(const struct pen_engine *engine);
 void device_each(void (*rows)(void));
 /* The same for products: every family and precision, cooperative matrices or the loops that stand in for them included. */
 void device_products(void (*rows)(void));
+/* In f32, with these kernels of convolutions (vk_conv). */
+void device_convs(const char *conv, void (*rows)(struct backend *b));
 void device_f32(void (*rows)(void)); /* simple f32 only */
 
 #endif

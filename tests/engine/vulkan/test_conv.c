@@ -65,6 +65,43 @@ Test(vulkan_conv, shapes_layouts_groups, .timeout = 300)
     device_products(conv_rows);
 }
 
+/* Even and odd sizes, images smaller than a tile, wide padding, fours or not, a batch that runs in pieces; then those that it does not take. */
+static void winograd_rows(struct backend *b)
+{
+    static const struct shape_row taken[] = {
+        {1, 8, 8, 8, 16, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW},
+        {2, 7, 9, 5, 7, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OHWI},
+        {3, 5, 4, 3, 70, 3, 3, 1, 1, 0, 1, false, true, WEIGHT_HWIO},
+        {1, 3, 3, 1, 1, 3, 3, 1, 1, 0, 1, true, true, WEIGHT_OIHW},
+        {1, 1, 1, 12, 4, 3, 3, 1, 1, 2, 1, true, true, WEIGHT_OIHW},
+        {1, 13, 12, 66, 130, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW},
+        {9, 32, 32, 512, 4, 3, 3, 1, 1, 1, 1, true, true, WEIGHT_OIHW},
+    };
+    static const struct shape_row others[] = {
+        {1, 9, 8, 3, 8, 3, 3, 1, 2, 1, 1, true, true, WEIGHT_OIHW},
+        {1, 12, 11, 20, 36, 3, 3, 1, 1, 1, 2, true, true, WEIGHT_OIHW},
+        {1, 8, 8, 8, 16, 3, 3, 8, 1, 1, 1, true, true, WEIGHT_OIHW},
+        {1, 9, 9, 8, 12, 3, 3, 1, 1, 1, 1, true, false, WEIGHT_OIHW},
+        {1, 11, 9, 16, 16, 3, 3, 16, 1, 1, 1, true, true, WEIGHT_OIHW},
+        {1, 10, 10, 12, 18, 3, 2, 1, 1, 1, 1, true, true, WEIGHT_OIHW},
+    };
+    unsigned before = vk_backend_winograds(b);
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        conv(&taken[i]);
+        cr_expect_gt(vk_backend_winograds(b), before, "row %zu", i);
+        before = vk_backend_winograds(b);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        conv(&others[i]);
+        cr_expect_eq(vk_backend_winograds(b), before, "row %zu is done otherwise", i);
+    }
+}
+
+Test(vulkan_conv, winograd, .timeout = 300)
+{
+    device_convs("winograd", winograd_rows);
+}
+
 static void gemm_rows(void)
 {
     static const int64_t sizes[][3] = {{1, 33, 50},   {5, 64, 10},   {70, 40, 68},

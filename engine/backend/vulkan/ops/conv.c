@@ -1,5 +1,6 @@
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/ops/product.h"
+#include "backend/vulkan/ops/winograd.h"
 
 /* Conv, NHWC: an implicit product; depthwise filters have a kernel of their own. Weights that are computed are packed on the device, on every run. */
 
@@ -41,7 +42,12 @@ static enum pen_status conv_pack(struct vk_pack *p)
     if (!filter_read(p->n, &w->shape, &f)) {
         return PEN_OK;
     }
-    if (w->data != NULL) {
+    if (w->data != NULL && vk_winograd_takes(p, &f)) {
+        enum pen_status status = vk_winograd_pack(p, &f, w->data);
+        if (status != PEN_OK) {
+            return status;
+        }
+    } else if (w->data != NULL) {
         float *packed = vk_pack_floats(p, 0, vk_filter_packed(&f));
         if (packed == NULL) {
             return PEN_ERR_NO_MEMORY;
@@ -110,6 +116,11 @@ static void conv_build(struct vk_build *b)
         !window_exact(&p.w) || p.w.channels != f.in * f.groups || y->shape.dim[y->shape.rank - 1] != (int64_t)f.out ||
         (bias != NULL && vk_elements(bias) != f.out)) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
+        return;
+    }
+    uint32_t winograd = vk_packed_cell(b, VK_WINOGRAD_SLOT);
+    if (winograd != VK_CELL_NONE) {
+        vk_winograd_build(b, &p.w, &f, winograd, bias_cell(b, &f));
         return;
     }
     p.weights = vk_packed_cell(b, 0);
