@@ -68,6 +68,7 @@ struct job {
     bool any_version : 1;     /* another version may run it when this one goes away */
     bool debug : 1;           /* runs in debug mode: many times slower than the model's others */
     bool explain : 1;         /* the reply is to say why */
+    bool crops : 1;           /* a step with crop: its outputs have a row for each object */
     bool outputs : 1;         /* its request names the outputs that it wants */
     bool unsent : 1;          /* done, but not sent because its client had too much unread */
     bool noted : 1;           /* it has a note: jobs_note */

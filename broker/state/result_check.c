@@ -162,7 +162,7 @@ enum pen_status result_check(const struct dispatch *dispatch, const struct job *
             continue;
         status = read_output(signature, group, &field, &used, &at, &tensor, reterr);
         if (status == PEN_OK)
-            status = signature_check_output(signature, at, &asked, &tensor, reterr);
+            status = signature_check_output(signature, at, job->crops, &asked, &tensor, reterr);
     }
     if (status == PEN_OK)
         status = signature_check_all(signature, asked, reterr);

@@ -124,7 +124,9 @@ static void job_decode(struct decoders *d, struct meta_arena *arena, const struc
     if (!meta || job->deadline_us <= clock_now_us() || task_tensors(dispatch, job, meta, tensors, NULL) != PEN_OK ||
         catalog_take(d->context.catalog, meta->model, meta->version, &served) != PEN_OK)
         return;
-    if (served->config.plan)
+    if (meta->crop)
+        ; /* the slot cuts squares out of it */
+    else if (served->config.plan)
         ensemble_decode(d, served, job, tensors, meta->n_inputs);
     else
         for (size_t i = 0; i < meta->n_inputs && !job->pictures; i++)
