@@ -47,11 +47,13 @@ static enum pen_status head_read(struct answer_reader *reader, const cJSON *item
     enum pen_status status = options_read(reader, item, head_options, &read, "anchors");
     if (status == PEN_OK)
         status = head_anchors(reader, cJSON_GetObjectItemCaseSensitive(item, "anchors"), head);
+    if (status != PEN_OK)
+        return status;
     head->output = read.from.output[0];
     head->stride = (float)read.stride;
     head->grid_height = (uint32_t)ceil(reader->answer->height / read.stride);
     head->grid_width = (uint32_t)ceil(reader->answer->width / read.stride);
-    return status;
+    return PEN_OK;
 }
 
 enum pen_status read_heads(struct answer_reader *reader, const cJSON *value, const char *path)

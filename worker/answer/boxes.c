@@ -7,6 +7,8 @@
 
 /* ---- scores ---- */
 
+#define CLASS_IDS 16777216.0f /* a float counts so far */
+
 /* The present proposal. */
 struct proposal {
     const struct step_boxes *step;
@@ -16,13 +18,23 @@ struct proposal {
     float objectness;
 };
 
+/* False: the number is no class; models fill the places behind their last object with such. */
+static bool class_id(const struct proposal *p, uint32_t *ret_class)
+{
+    float id = matrix_at(&p->part->class_ids, p->row, 0);
+    if (!(id >= 0 && id < CLASS_IDS))
+        return false;
+    *ret_class = (uint32_t)id;
+    return true;
+}
+
 static void offer(const struct proposal *p, struct candidates *list, float score, uint32_t class)
 {
     float whole = score * p->objectness;
     if (!((double)whole >= p->step->score))
         return;
-    if (p->step->class_ids.count)
-        class = (uint32_t)matrix_at(&p->part->class_ids, p->row, 0);
+    if (p->step->class_ids.count && !class_id(p, &class))
+        return;
     candidates_offer(list, (struct candidate){.score = whole,
                                               .class = (int32_t)(class - (p->step->background ? 1 : 0)),
                                               .part = p->part_index,
