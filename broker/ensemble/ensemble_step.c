@@ -36,7 +36,6 @@ static struct job *step_job(struct broker *broker, struct ensemble_run *ensemble
     job->priority = admission->priority;
     job->any_version = admission->any_version;
     job->outputs = admission->outputs;
-    job->crops = ensemble->plan->steps[index].crop != NULL;
     job->admitted_us = broker->now_us;
     job->arrival = ensemble->job->arrival;
     job->deadline_us = ensemble->job->deadline_us; /* only the whole expires */

@@ -33,6 +33,19 @@ static bool first_element(const struct pen_tensor *tensor, size_t *ret_at, size_
     return *ret_bytes > 0 && *ret_bytes <= tensor->bytes - 4;
 }
 
+/* A frame that could not be made may not be closed, so it is made beside the part's own empty one. */
+static bool copy_make(const uint8_t *bytes, size_t size, struct preview_part *ret_part)
+{
+    zmq_msg_t copy;
+    if (zmq_msg_init_size(&copy, size) != 0)
+        return false;
+    memcpy(zmq_msg_data(&copy), bytes, size);
+    zmq_msg_move(&ret_part->frame, &copy);
+    zmq_msg_close(&copy);
+    ret_part->at = 0;
+    return true;
+}
+
 /* The first element of the tensor `name`, as bytes of the message's frame, which is shared. */
 static bool part_of(const struct shared_message *shared, Penstock__TensorDesc *const *descs, size_t count,
                     const char *name, struct preview_part *ret_part)
@@ -45,14 +58,8 @@ static bool part_of(const struct shared_message *shared, Penstock__TensorDesc *c
         i++;
     if (i == count || descs[i]->frame >= shared->count || !first_element(&tensors[i], &at, &ret_part->bytes))
         return false;
-    if (descs[i]->frame ==
-        0) { /* inline: the view is in the arena, so the bytes are copied into a frame of their own */
-        if (zmq_msg_init_size(&ret_part->frame, ret_part->bytes) != 0)
-            return false;
-        memcpy(zmq_msg_data(&ret_part->frame), (const uint8_t *)tensors[i].data + at, ret_part->bytes);
-        ret_part->at = 0;
-        return true;
-    }
+    if (descs[i]->frame == 0) /* inline: the view is in the arena */
+        return copy_make((const uint8_t *)tensors[i].data + at, ret_part->bytes, ret_part);
     shared_message_frame(shared, descs[i]->frame, &ret_part->frame);
     ret_part->at = at;
     return true;
@@ -97,6 +104,7 @@ void record_preview(struct broker *broker, const struct job *job, const struct s
 {
     const struct model *model = job->lane->model;
     const char *input = broker->previews ? picture_input(model) : NULL;
-    if (input && previews_due(broker->previews, model->name, model->version, broker->now_us))
+    if (input && !headroom_short(broker->headroom) &&
+        previews_due(broker->previews, model->name, model->version, broker->now_us))
         keep(broker, job, reply, input);
 }

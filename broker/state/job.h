@@ -68,7 +68,6 @@ struct job {
     bool isolated : 1;        /* in its present run the worker has nothing else */
     bool any_version : 1;     /* another version may run it when this one goes away */
     bool explain : 1;         /* the reply is to say why */
-    bool crops : 1;           /* a step with crop: its outputs have a row for each object */
     bool outputs : 1;         /* its request names the outputs that it wants */
     bool unsent : 1;          /* done, but not sent because its client had too much unread */
     bool noted : 1;           /* it has a note: jobs_note */
