@@ -209,8 +209,10 @@ static enum pen_status start_http(struct broker *broker, struct http **ret_http,
     broker->post = post_new(clock_now_us);
     if (!broker->post)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory or no descriptor for --http");
-    enum pen_status status = http_start(automatic ? HTTP_ADDRESS_DEFAULT : address, broker->options->inherited.http,
-                                        !broker->options->allow_remote, broker->post, ret_http, &error);
+    broker->previews = broker->options->http_preview ? previews_new() : NULL; /* without memory none are shown */
+    enum pen_status status =
+        http_start(automatic ? HTTP_ADDRESS_DEFAULT : address, broker->options->inherited.http,
+                   !broker->options->allow_remote, broker->post, broker->previews, ret_http, &error);
     if (status == PEN_OK || automatic) {
         if (status != PEN_OK)
             log_event(LOG_WARN, "http_off", "reason=%s", error.text);
@@ -307,6 +309,8 @@ static int run(const struct options *options, void *context, int signals)
     broker.otlp = NULL;
     http_stop(http);
     post_free(broker.post);
+    previews_free(broker.previews);
+    broker.previews = NULL;
     port_close(&clients, 0);
     port_close(&workers, 0);
     broker_fini(&broker);

@@ -84,7 +84,7 @@ enum pen_status picture_encode_png(const struct picture *picture, uint8_t *to, s
 enum picture_filter {
     PICTURE_BILINEAR, /* a triangle, as wide as a target pixel when it shrinks: no pixel is skipped; soft */
     PICTURE_NEAREST,  /* one source pixel */
-    PICTURE_AREA,     /* the mean of what the target pixel covers: undoes an enlargement exactly */
+    PICTURE_AREA,     /* the mean of the pixels whose centres the target pixel covers */
 };
 enum picture_fit {
     PICTURE_STRETCH, /* width and height each on their own */
@@ -96,7 +96,7 @@ enum picture_fit {
 enum pen_status picture_convert(const struct picture *picture, uint32_t channels, struct picture *ret_picture,
                                 struct pen_error *reterr);
 
-/* Pixel centres lie at half coordinates: source = (target + 0.5) * from / to - 0.5. */
+/* Of 1 or 3 channels, by Pillow's numbers (scale.h): BILINEAR, NEAREST and BOX; crop is ImageOps.fit, pad ImageOps.pad. */
 enum pen_status picture_resize(const struct picture *picture, uint32_t width, uint32_t height,
                                enum picture_filter filter, enum picture_fit fit, struct picture *ret_picture,
                                struct pen_error *reterr);

@@ -53,8 +53,9 @@ static struct fitted fit_resize(const struct picture_step *step, uint32_t width,
     struct fitted f = {.width = step->width, .height = step->height, .right = width, .bottom = height};
     if (step->kind == PICTURE_STEP_SHORT) {
         uint64_t longer = (uint64_t)step->width * (width < height ? height : width) / (width < height ? width : height);
-        f.width = width < height ? step->width : whole_side((double)longer);
-        f.height = width < height ? whole_side((double)longer) : step->width;
+        uint32_t side = longer > UINT32_MAX ? UINT32_MAX : (uint32_t)longer; /* too many pixels are refused below */
+        f.width = width < height ? step->width : side;
+        f.height = width < height ? side : step->width;
     }
     f.to_width = f.width;
     f.to_height = f.height;

@@ -59,10 +59,12 @@ static int32_t fixed(double weight)
     return (int32_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
 }
 
+/* Places are sums of steps, not products: so Pillow has them (Geometry.c), and what lies between two pixels falls to the same side. */
 static void nearest_fill(struct pixel_taps *taps, uint32_t from, double begin, double scale)
 {
-    for (uint32_t i = 0; i < taps->target; i++) {
-        double at = floor(begin + (i + 0.5) * scale);
+    double place = begin + scale * 0.5;
+    for (uint32_t i = 0; i < taps->target; i++, place += scale) {
+        double at = floor(place);
         taps->first[i] = at < 0 ? 0 : at >= from ? from - 1 : (uint32_t)at;
         taps->count[i] = 1;
         taps->weight[(size_t)i * taps->most] = 1 << TAPS_BITS;

@@ -9,6 +9,8 @@
 #include "metrics_record.h"
 #include "states.h"
 
+#define CROP_SHAPE UINT64_C(0xC509C509C509C509)
+
 static struct job_id step_id(const struct broker *broker, const struct ensemble_run *ensemble, size_t index)
 {
     return (struct job_id){.client = broker->ensembles->uuid,
@@ -53,6 +55,34 @@ static bool gives_whole(const struct ensemble_plan *plan, const struct ensemble_
     return false;
 }
 
+static void step_inputs(const struct ensemble_run *ensemble, const struct ensemble_plan_step *step, size_t count,
+                        struct group_builder *builder)
+{
+    for (size_t i = 0; i < count; i++)
+        group_builder_add(builder, step->inputs[i].port, &ensemble->flows[step->inputs[i].tensor]);
+    group_builder_close(builder);
+}
+
+/* A step with crop is judged by its picture: what says where the objects are is no input of its model. Such jobs share
+   no batch with whole pictures. */
+static enum pen_status crop_admit(struct broker *broker, const struct ensemble_run *ensemble,
+                                  const struct ensemble_plan_step *step, const struct admit_request *ask,
+                                  struct admission *ret_admission, struct pen_error *reterr)
+{
+    struct group_builder builder = {.env = *ask->env};
+    struct admit_request alone = *ask;
+    Penstock__JobMeta meta = *ask->meta;
+    step_inputs(ensemble, step, step->pictures_count, &builder);
+    meta.inputs = builder.pointers;
+    meta.n_inputs = builder.count;
+    alone.meta = &meta;
+    alone.raws = builder.raws;
+    alone.raws_count = builder.frames;
+    enum pen_status status = admit(&broker->models, &alone, ret_admission, reterr);
+    ret_admission->shape ^= CROP_SHAPE;
+    return status;
+}
+
 /* The request of a step: the demands of the whole, the step's model, and the flows that it needs. */
 static enum pen_status step_request(struct broker *broker, struct ensemble_run *ensemble, size_t index,
                                     struct admission *ret_admission, struct shared_message **ret_request,
@@ -64,9 +94,7 @@ static enum pen_status step_request(struct broker *broker, struct ensemble_run *
     char *outputs[ENSEMBLE_PLAN_LINKS_MAX];
     for (size_t i = 0; i < step->outputs_count; i++)
         outputs[i] = (char *)(uintptr_t)step->outputs[i].port;
-    for (size_t i = 0; i < step->inputs_count; i++)
-        group_builder_add(&builder, step->inputs[i].port, &ensemble->flows[step->inputs[i].tensor]);
-    group_builder_close(&builder);
+    step_inputs(ensemble, step, step->inputs_count, &builder);
     meta.base.n_unknown_fields = 0;
     meta.model = (char *)(uintptr_t)step->model;
     meta.version = step->version;
@@ -80,6 +108,7 @@ static enum pen_status step_request(struct broker *broker, struct ensemble_run *
     meta.parameters = NULL;
     meta.n_parameters = 0;
     meta.detached = (char *)(uintptr_t) "";
+    meta.crop = (Penstock__Crop *)(uintptr_t)step->crop;
     meta.top_k = gives_whole(ensemble->plan, step) ? meta.top_k : 0; /* nobody asks for the classes of other outputs */
     builder.env.job = step_id(broker, ensemble, index);
     builder.env.flags = FRAME_FLAG_NO_CACHE;
@@ -94,7 +123,8 @@ static enum pen_status step_request(struct broker *broker, struct ensemble_run *
                                 .tenant = ensemble->job->session->tenant,
                                 .digest = broker->options->digest,
                                 .tensors = broker->tensors};
-    enum pen_status status = admit(&broker->models, &ask, ret_admission, reterr);
+    enum pen_status status = step->crop ? crop_admit(broker, ensemble, step, &ask, ret_admission, reterr)
+                                        : admit(&broker->models, &ask, ret_admission, reterr);
     if (status != PEN_OK)
         return status;
     if (ret_admission->model->plan)

@@ -10,6 +10,7 @@
 #include "forecast.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "preview_record.h"
 #include "reply.h"
 #include "explain.h"
 #include "states.h"
@@ -67,6 +68,8 @@ static void client_ended(struct broker *broker, struct job *job, struct shared_m
     bool sent = reply && answer_send(broker, session, reply);
     record_end(broker, job, status, reply ? shared_message_bytes(reply) : 0, ending);
     explain_end(broker, job, status, ending);
+    if (status == PEN_OK && reply)
+        record_preview(broker, job, reply);
     answer_retire(broker, job, status);
     PEN_ASSERT(job->state == JOB_DONE && !job->request, "a job has its reply where it had its request");
     job->reply = reply;

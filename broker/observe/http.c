@@ -32,6 +32,7 @@ struct http {
     struct side pages, health;
     struct post *post;
     struct historian *historian;
+    struct previews *previews; /* borrowed; NULL = none */
     bool local_only;
     atomic_uint streams;
     char address[80];
@@ -167,6 +168,12 @@ static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned sta
 
 static struct MHD_Response *page_response(struct page *page)
 {
+    if (page->held) {
+        struct MHD_Response *kept = MHD_create_response_from_buffer_with_free_callback_cls(
+            page->fixed_bytes, (void *)(uintptr_t)page->fixed, preview_free, page->held);
+        page->held = kept ? NULL : page->held; /* given */
+        return kept;
+    }
     if (page->fixed)
         return MHD_create_response_from_buffer(page->fixed_bytes, (void *)(uintptr_t)page->fixed,
                                                MHD_RESPMEM_PERSISTENT);
@@ -181,7 +188,8 @@ static enum MHD_Result send_page(struct side *side, struct MHD_Connection *conne
 {
     struct http *http = side->context;
     struct page page;
-    page_make(&(struct page_source){.post = http->post, .historian = http->historian}, path, &page);
+    page_make(&(struct page_source){.post = http->post, .historian = http->historian, .previews = http->previews}, path,
+              &page);
     struct MHD_Response *response = page.stream ? stream_response(http) : page_response(&page);
     if (page.stream && response)
         patience_streams(side->patience, connection);
@@ -263,8 +271,8 @@ static enum pen_status open_sides(struct http *http, int fd)
     return PEN_ERR_IO;
 }
 
-enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
-                           struct pen_error *reterr)
+enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct previews *previews,
+                           struct http **ret_http, struct pen_error *reterr)
 {
     enum pen_status status = fd >= 0 ? PEN_OK : listen_on(address, &fd, reterr);
     if (status != PEN_OK)
@@ -272,6 +280,7 @@ enum pen_status http_start(const char *address, int fd, bool local_only, struct 
     struct http *http = calloc(1, sizeof *http);
     if (http) {
         http->post = post;
+        http->previews = previews;
         http->local_only = local_only;
         note_address(http, fd);
         http->historian = historian_new(post); /* without memory: pages begin empty */

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "metrics_post.h"
+#include "preview.h"
 
 #define HTTP_ADDRESS_DEFAULT "127.0.0.1:8002"
 
@@ -20,10 +21,11 @@ struct http;
 
 /*
  * address: as above. local_only: requests whose Host header names another machine are refused (a web page elsewhere cannot read through a rebound
- * name). PEN_ERR_IO with a sentence when it cannot listen. `post` is borrowed until http_stop.
+ * name). PEN_ERR_IO with a sentence when it cannot listen. `post` and
+ * `previews` (NULL: none are kept) are borrowed until http_stop.
  */
-enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct http **ret_http,
-                           struct pen_error *reterr);
+enum pen_status http_start(const char *address, int fd, bool local_only, struct post *post, struct previews *previews,
+                           struct http **ret_http, struct pen_error *reterr);
 /* The address really bound: "127.0.0.1:8002". */
 const char *http_address(const struct http *http);
 void http_stop(struct http *http); /* Closes the post and waits for its threads. NULL is fine. */

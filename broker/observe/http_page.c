@@ -10,6 +10,7 @@
 #include "dashboard.h"
 #include "metrics_json.h"
 #include "metrics_text.h"
+#include "preview_write.h"
 #include "trace_write.h"
 
 #define AGE_US     100000u  /* a snapshot may be so old: a flood of requests costs the loop ten a second */
@@ -216,6 +217,31 @@ static void on_history(const struct page_source *source, const char *rest, struc
         say(page, 503, "{\"error\":\"no memory for the history\"}");
 }
 
+/* "" for the list, "ID" for a picture, "ID.json" for its answer. */
+static void on_preview(const struct page_source *source, const char *rest, struct page *page)
+{
+    char *end;
+    uint64_t serial = strtoull(rest, &end, 10);
+    bool answer = strcmp(end, ".json") == 0;
+    page->type = type_json;
+    if (*rest == '\0') {
+        preview_write(source->previews, &page->body);
+        return;
+    }
+    page->held = source->previews && (*end == '\0' || answer) ? calloc(1, sizeof *page->held) : NULL;
+    if (!page->held || !previews_take(source->previews, serial, page->held)) {
+        free(page->held);
+        page->held = NULL;
+        say(page, 404,
+            "{\"error\":\"that picture is not kept (any more); the broker keeps some with --http-preview\"}");
+        return;
+    }
+    const struct preview_part *part = answer ? &page->held->answer : &page->held->picture;
+    page->type = answer ? type_json : page->held->type;
+    page->fixed = preview_bytes(part);
+    page->fixed_bytes = part->bytes;
+}
+
 static void on_events(const struct page_source *source, const char *rest, struct page *page)
 {
     (void)source;
@@ -232,7 +258,7 @@ static const struct route {
 } routes[] = {
     {"/metrics", on_metrics},  {"/v2/health/live", on_live},  {"/v2/health/ready", on_ready},
     {"/v2/models/", on_model}, {"/api/state.json", on_state}, {"/events", on_events},
-    {"/api/trace/", on_trace}, {"/api/history/", on_history},
+    {"/api/trace/", on_trace}, {"/api/history/", on_history}, {"/api/preview/", on_preview},
 };
 
 static bool make_file(const char *path, struct page *page)
@@ -268,12 +294,13 @@ void page_make(const struct page_source *source, const char *path, struct page *
     }
     say(ret_page, 404,
         "there are / /metrics /v2/health/live /v2/health/ready /v2/models/NAME/ready /api/state.json /api/history/ "
-        "/api/trace/JOB /events");
+        "/api/trace/JOB /api/preview/ /events");
 }
 
 void page_fini(struct page *page)
 {
     writer_fini(&page->body);
+    preview_free(page->held);
 }
 
 bool page_event(struct post *post, struct writer *writer)

@@ -8,12 +8,14 @@
 #include "historian.h"
 #include "metrics_post.h"
 #include "metrics_writer.h"
+#include "preview.h"
 
 struct page {
     unsigned status; /* HTTP */
     const char *type;
     const char *fixed; /* a constant body; NULL: in `body` */
     size_t fixed_bytes;
+    struct preview *held; /* `fixed` lies in a frame of it; free it by preview_free once the body is sent */
     struct writer body;
     bool stream; /* /events: the body is sent piece by piece */
 };
@@ -22,6 +24,7 @@ struct page {
 struct page_source {
     struct post *post;
     struct historian *historian; /* NULL: no history is kept */
+    struct previews *previews;   /* NULL: no pictures are kept */
 };
 
 /* Fills *ret_page (page_fini it); unknown paths are a 404. */

@@ -80,6 +80,7 @@ static void put_totals(const struct snapshot *s, struct writer *w)
     number(w, "bytes_in", s->clients_in + s->workers_in);
     number(w, "bytes_out", s->clients_out + s->workers_out);
     number(w, "rss_bytes", s->rss_bytes);
+    flag(w, "preview", s->previews);
 }
 
 static void put_cache(const struct snapshot *s, struct writer *w)

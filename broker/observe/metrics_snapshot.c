@@ -162,6 +162,7 @@ static void fill_totals(const struct broker *broker, struct snapshot *to)
     to->started_us = broker->started_us;
     to->uuid = broker->uuid;
     to->draining = broker->draining;
+    to->previews = broker->previews != NULL;
     to->keys_bad = broker->keys_bad;
     cache_report(broker->cache, &to->cache);
     if (broker->otlp)

@@ -63,6 +63,7 @@ struct offer_row {
 
 struct snapshot {
     uint64_t taken_us, started_us, uuid; /* broker's clock */
+    bool previews;                       /* the broker keeps pictures for the dashboard */
     bool keys_bad, draining, ready;      /* ready: the broker takes jobs, and some worker may be given work */
     struct stats stats;
     uint64_t queued, queued_bytes, running, clients, live;

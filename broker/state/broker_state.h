@@ -49,6 +49,7 @@ struct detached_store;
 struct fleet_orders;
 struct otlp;
 struct post;
+struct previews;
 struct sequences;
 struct usage_file;
 
@@ -96,6 +97,7 @@ struct broker {
     trace_sink trace_push;             /* gives otlp a kept trace; set when otlp is */
     uint64_t trace_turn;               /* every --trace-sample-th job is kept */
     struct post *post;                 /* to the HTTP threads; NULL = none */
+    struct previews *previews;         /* the last pictures, for the dashboard; NULL = none are kept */
 
     struct meta_arena arena; /* for the message that is being handled */
     struct pen_tensor tensors[FRAME_MAX_TENSORS];

@@ -12,6 +12,18 @@ const struct model *ensemble_step_model(const struct models *models, const struc
     return model && model->offers_count > 0 ? model : model_find(models, step->model, step->version);
 }
 
+/* A step with crop needs workers that know of it: an older one would take the picture as a whole, or refuse the job. */
+static bool crops(const struct model *model)
+{
+    const struct offer *offer;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (!offer->meta->crops)
+            return false;
+    }
+    return true;
+}
+
 /* The first step that no worker would take; NULL = none. *ret_model: the model that the step uses now. */
 static const struct ensemble_plan_step *step_missing(const struct models *models, const struct labels *labels,
                                                      const struct model *model, const struct demand *demand,
@@ -23,7 +35,7 @@ static const struct ensemble_plan_step *step_missing(const struct models *models
         const struct ensemble_plan_step *step = &model->plan->steps[i];
         own.error_max = demand ? ensemble_plan_bound(model->plan, i, demand->error_max) : 0.0;
         *ret_model = ensemble_step_model(models, labels, step);
-        if (!*ret_model || !model_served(*ret_model, demand ? &own : NULL))
+        if (!*ret_model || !model_served(*ret_model, demand ? &own : NULL) || (step->crop && !crops(*ret_model)))
             return step;
     }
     return NULL;

@@ -103,6 +103,24 @@ static enum pen_status read_links(struct ensemble_plan *plan, Penstock__TensorLi
     return PEN_OK;
 }
 
+/* One input is the picture; where the objects are follows it under fixed names. */
+static enum pen_status read_crop(const Penstock__EnsembleStep *from, struct ensemble_plan_step *step,
+                                 struct pen_error *reterr)
+{
+    static const char *const ports[] = {"crop.boxes", "crop.count", "crop.points"};
+    size_t places = from->crop->turned ? 3 : 2;
+    bool fits = step->inputs_count == 1 + places && from->crop->scale > 0;
+    for (size_t i = 0; fits && i < places; i++)
+        fits = strcmp(step->inputs[1 + i].port, ports[i]) == 0;
+    step->crop = from->crop;
+    step->pictures_count = 1;
+    return fits ? PEN_OK
+                : pen_error_set(reterr, PEN_ERR_INVALID,
+                                "step %u has crop: it needs one picture, then crop.boxes, crop.count and, when it is "
+                                "turned, crop.points",
+                                step->number);
+}
+
 static enum pen_status read_step(struct ensemble_plan *plan, size_t index, struct pen_error *reterr)
 {
     const Penstock__EnsembleStep *from = plan->source->steps[index];
@@ -111,9 +129,9 @@ static enum pen_status read_step(struct ensemble_plan *plan, size_t index, struc
     step->model = from->model;
     step->version = from->version;
     enum pen_status status = read_links(plan, from->inputs, from->n_inputs, step->inputs, &step->inputs_count, reterr);
-    return status == PEN_OK
-               ? read_links(plan, from->outputs, from->n_outputs, step->outputs, &step->outputs_count, reterr)
-               : status;
+    if (status == PEN_OK)
+        status = read_links(plan, from->outputs, from->n_outputs, step->outputs, &step->outputs_count, reterr);
+    return status == PEN_OK && from->crop ? read_crop(from, step, reterr) : status;
 }
 
 /* Every tensor is there when it is taken, and given once. */
@@ -190,6 +208,16 @@ static void links_digest(struct digest_stream *stream, const struct ensemble_pla
     }
 }
 
+/* Nothing for a step without one: digests of other ensembles stay what they are. */
+static void crop_digest(struct digest_stream *stream, const Penstock__Crop *crop)
+{
+    if (!crop)
+        return;
+    digest_update_text(stream, "crop");
+    digest_update_u64(stream, (uint64_t)crop->from_point << 32 | crop->to_point);
+    digest_update(stream, &crop->scale, sizeof crop->scale);
+}
+
 bool ensemble_plan_digest(const struct ensemble_plan *plan, const struct digest *steps, struct digest *ret_digest)
 {
     struct digest_stream *stream = digest_new(DIGEST_SHA256);
@@ -200,6 +228,7 @@ bool ensemble_plan_digest(const struct ensemble_plan *plan, const struct digest 
         digest_update(stream, steps[i].bytes, sizeof steps[i].bytes);
         links_digest(stream, plan, plan->steps[i].inputs, plan->steps[i].inputs_count);
         links_digest(stream, plan, plan->steps[i].outputs, plan->steps[i].outputs_count);
+        crop_digest(stream, plan->steps[i].crop);
     }
     digest_update_u64(stream, plan->outputs_count);
     for (size_t i = 0; i < plan->outputs_count; i++)

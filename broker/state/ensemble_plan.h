@@ -32,6 +32,8 @@ struct ensemble_plan_step {
     uint64_t version; /* 0 = like a job without a version */
     struct ensemble_plan_link inputs[ENSEMBLE_PLAN_LINKS_MAX], outputs[ENSEMBLE_PLAN_LINKS_MAX];
     size_t inputs_count, outputs_count;
+    const Penstock__Crop *crop; /* NULL = none; then the last inputs say where the objects are */
+    size_t pictures_count;      /* with crop: inputs that are the model's own, before those */
 };
 
 struct ensemble_plan {

@@ -25,6 +25,9 @@ static const struct setting table[] = {
      "where workers connect"},
     {"http", SETTING_TEXT, AT(http), "auto", NULL, 0, 0, NULL,
      "metrics, health and the dashboard: an address such as 127.0.0.1:8002, auto (that one if it is free) or none"},
+    {"http-preview", SETTING_FLAG, AT(http_preview), NULL, NULL, 0, 0, NULL,
+     "the dashboard shows the last pictures that clients sent, and what models found on them: they are users' data, "
+     "and whoever reaches --http sees them"},
     {"key", SETTING_TEXT, AT(key), "", NULL, 0, 0, NULL,
      "key file of `penstock keygen`: connections are encrypted, and only the keys of --keys come in"},
     {"keys", SETTING_TEXT, AT(keys), "", NULL, 0, 0, NULL,

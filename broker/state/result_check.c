@@ -5,13 +5,15 @@
 #include "meta_fields.h"
 #include "wire_reader.h"
 
-/* Bit n: output n of the signature is wanted. When the job names none, all are. */
-static uint64_t asked_for(const struct signature *signature, const struct job *job)
+/* Bit n: output n of the signature is wanted. When the job names none, all are. A step names its own; *ret_crops: it has
+   crop, so its outputs have a row for each object. */
+static uint64_t asked_for(const struct signature *signature, const struct job *job, bool *ret_crops)
 {
     struct envelope env;
     const uint8_t *meta;
     uint64_t all = signature->outputs_count < 64 ? (UINT64_C(1) << signature->outputs_count) - 1 : UINT64_MAX;
     uint64_t asked = 0;
+    *ret_crops = false;
     if (!job->outputs || !shared_message_open(job->request, &env, &meta))
         return all; /* our own; it can be read */
     struct wire_reader reader = {meta, meta + env.meta_bytes};
@@ -20,6 +22,7 @@ static uint64_t asked_for(const struct signature *signature, const struct job *j
         size_t at = field.number == JOB_META_OUTPUTS && field.data
                         ? signature_output(signature, (const char *)field.data, field.bytes)
                         : signature->outputs_count;
+        *ret_crops |= field.number == JOB_META_CROP && job->owner == OWNER_STEP;
         if (at < signature->outputs_count)
             asked |= UINT64_C(1) << at;
     }
@@ -151,7 +154,8 @@ enum pen_status result_check(const struct dispatch *dispatch, const struct job *
                              struct pen_error *reterr)
 {
     const struct signature *signature = dispatch->signature;
-    uint64_t asked = asked_for(signature, job), used = 0;
+    bool crops = false;
+    uint64_t asked = asked_for(signature, job, &crops), used = 0;
     struct wire_reader reader = {group->meta + group->facts.outputs, group->meta + group->facts.past_outputs};
     struct wire_field field;
     enum pen_status status = group->facts.nul ? result_check_texts(group, reterr) : PEN_OK; /* names: they must match */
@@ -162,7 +166,7 @@ enum pen_status result_check(const struct dispatch *dispatch, const struct job *
             continue;
         status = read_output(signature, group, &field, &used, &at, &tensor, reterr);
         if (status == PEN_OK)
-            status = signature_check_output(signature, at, &asked, &tensor, reterr);
+            status = signature_check_output(signature, at, crops, &asked, &tensor, reterr);
     }
     if (status == PEN_OK)
         status = signature_check_all(signature, asked, reterr);

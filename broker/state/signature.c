@@ -270,7 +270,7 @@ size_t signature_output(const struct signature *signature, const char *name, siz
     return i;
 }
 
-static enum pen_status check_output(const struct tensor_sig *sig, const struct pen_tensor *tensor,
+static enum pen_status check_output(const struct tensor_sig *sig, const struct pen_tensor *tensor, bool crops,
                                     struct pen_error *reterr)
 {
     char want[128], have[128];
@@ -278,7 +278,7 @@ static enum pen_status check_output(const struct tensor_sig *sig, const struct p
     if (tensor->dtype != (enum pen_dtype)sig->dtype)
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "output '%s' has element type %s, the model gives %s", sig->name,
                              pen_dtype_name(tensor->dtype), pen_dtype_name((enum pen_dtype)sig->dtype));
-    for (uint32_t i = sig->batched ? 1 : 0; fits && i < sig->rank; i++)
+    for (uint32_t i = sig->batched || crops ? 1 : 0; fits && i < sig->rank; i++)
         fits = sig->dims[i] < 0 || sig->dims[i] == tensor->dims[i];
     return fits ? PEN_OK
                 : pen_error_set(reterr, PEN_ERR_CORRUPT, "output '%s' has shape %s, the model gives %s", sig->name,
@@ -286,14 +286,14 @@ static enum pen_status check_output(const struct tensor_sig *sig, const struct p
                                 pen_shape_text(sig->dims, sig->rank, want, sizeof want));
 }
 
-enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+enum pen_status signature_check_output(const struct signature *signature, size_t at, bool crops, uint64_t *asked,
                                        const struct pen_tensor *output, struct pen_error *reterr)
 {
     if (!(*asked >> at & 1))
         return pen_error_set(reterr, PEN_ERR_CORRUPT, "it has the output '%s' twice, or it was not asked for",
                              signature->outputs[at].name);
     *asked &= ~(UINT64_C(1) << at);
-    return check_output(&signature->outputs[at], output, reterr);
+    return check_output(&signature->outputs[at], output, crops, reterr);
 }
 
 enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr)

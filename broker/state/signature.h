@@ -46,9 +46,10 @@ enum pen_status signature_check(const struct signature *signature, const char *m
 /*
  * Checks a result's output with the index `at`. The job must want it (its bit in *asked, which is cleared, so that a
  * second one fails), and it must have the element type and the dims of the signature. Rank 0 means that the rank is not
- * known before the run; the batch dimension is not checked here. CORRUPT with a sentence.
+ * known before the run; the batch dimension is not checked here, and dims[0] of a step with crop (`crops`) neither.
+ * CORRUPT with a sentence.
  */
-enum pen_status signature_check_output(const struct signature *signature, size_t at, uint64_t *asked,
+enum pen_status signature_check_output(const struct signature *signature, size_t at, bool crops, uint64_t *asked,
                                        const struct pen_tensor *output, struct pen_error *reterr);
 /* All outputs that were asked for have come; otherwise CORRUPT with the name of a missing one. */
 enum pen_status signature_check_all(const struct signature *signature, uint64_t asked, struct pen_error *reterr);

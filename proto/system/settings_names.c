@@ -85,6 +85,7 @@ const char *const settings_names[] = {
     "HEARTBEAT",
     "HEDGE",
     "HTTP",
+    "HTTP_PREVIEW",
     "IDLE",
     "IMAGE",
     "IMAGE_SCALE",

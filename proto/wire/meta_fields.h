@@ -16,6 +16,7 @@
     FIELD(JOB_META_OUTPUTS, outputs, 4)                                                                                \
     FIELD(JOB_META_TENANT, tenant, 7)                                                                                  \
     FIELD(JOB_META_TRACEPARENT, traceparent, 8)                                                                        \
+    FIELD(JOB_META_CROP, crop, 61)                                                                                     \
     FIELD(JOB_META_SEQUENCE_AFTER, sequence_after, 13)
 
 #define RESULT_META_FIELDS(FIELD)                                                                                      \

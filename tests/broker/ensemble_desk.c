@@ -6,8 +6,8 @@
 struct desk *desk;
 static uint64_t next_job;
 
-const struct wire_step line[2] = {{"a", "x", "t"}, {"b", "t", "y"}};
-const struct wire_step fork_[3] = {{"a", "x", "t"}, {"b", "t", "y"}, {"c", "x", "u"}};
+const struct wire_step line[2] = {{"a", "x", "t", false}, {"b", "t", "y", false}};
+const struct wire_step fork_[3] = {{"a", "x", "t", false}, {"b", "t", "y", false}, {"c", "x", "u", false}};
 
 struct wire_model model_of(const char *name, uint8_t digest)
 {

@@ -123,7 +123,7 @@ static bool http_live(void)
 {
     struct post *post = post_new(clock_now_us);
     struct http *http = NULL;
-    bool begun = post && is(http_start("127.0.0.1:*", -1, true, post, &http, &error));
+    bool begun = post && is(http_start("127.0.0.1:*", -1, true, post, NULL, &http, &error));
     cr_expect_eq(begun, http != NULL);
     if (begun)
         cr_expect(strncmp(http_address(http), "127.0.0.1:", 10) == 0 && atoi(http_address(http) + 10) > 0);
@@ -330,7 +330,7 @@ Test(beginnings, without_descriptors)
     struct post *other = post_new(clock_now_us);
     enum pen_status told[] = {streams_new(&options, &streams, &error),
                               cluster_new(&nowhere, "test", 7, &cluster, &error),
-                              http_start("127.0.0.1:*", -1, true, post, &http, &error)};
+                              http_start("127.0.0.1:*", -1, true, post, NULL, &http, &error)};
     cr_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0 && lowered);
     cr_expect_null(other);
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)

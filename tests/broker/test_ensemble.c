@@ -212,12 +212,57 @@ Test(ensemble, a_failed_step_is_named_and_who_had_joined_runs_alone)
     expect_empty();
 }
 
+/* ---- steps with crop ---- */
+
+/* ONE has the plan and a, TWO the model that runs once for each object. */
+static void open_crop(bool known)
+{
+    static const struct wire_step steps[] = {{"a", "x", "t", false}, {"c", "t", "y", true}};
+    struct wire_model one[] = {ensemble(steps, 2), model_of("a", 1)}, two[] = {model_of("c", 2)};
+    two[0].crops = known;
+    desk_open(desk);
+    add_worker(ONE, one, 2);
+    add_worker(TWO, two, 1);
+    desk_client(desk, ALICE, ALICE);
+}
+
+Test(ensemble, a_step_with_crop_gets_the_picture_and_where_the_objects_are)
+{
+    open_crop(true);
+    struct job_id id = submit(ALICE);
+    desk_result(desk, ONE, expect_step(ONE), 0, 1);
+    struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert(sent && sent->peer == TWO);
+    struct job_id second = sent_job(sent, 0);
+    Penstock__JobMeta *meta = penstock__job_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_assert(meta && meta->crop && meta->n_inputs == 3);
+    cr_expect(meta->crop->scale == 1.5 && meta->crop->to_point == 1 && !meta->crop->turned);
+    cr_expect_str_eq(meta->inputs[0]->name, "x");
+    cr_expect_str_eq(meta->inputs[1]->name, "crop.boxes");
+    cr_expect_str_eq(meta->inputs[2]->name, "crop.count");
+    penstock__job_meta__free_unpacked(meta, NULL);
+    desk_result(desk, TWO, second, 0, 42);
+    expect_value(id, 42, false);
+    expect_empty();
+}
+
+Test(ensemble, a_worker_that_knows_no_crop_gets_no_such_step)
+{
+    open_crop(false);
+    struct job_id id = submit(ALICE);
+    expect_no_step();
+    desk_cancel(desk, ALICE, id);
+    expect_no_step();
+    penstock__result_meta__free_unpacked(expect_result(id, PEN_ERR_CANCELLED), NULL);
+    expect_empty();
+}
+
 /* ---- what the whole gives ---- */
 
 /* x -> a -> y1 -> b -> y: what the first step gives is an output of the whole, under another name than the step's. */
 static void open_two_outputs(void)
 {
-    static const struct wire_step steps[] = {{"a", "x", "y1"}, {"b", "y1", "y"}};
+    static const struct wire_step steps[] = {{"a", "x", "y1", false}, {"b", "y1", "y", false}};
     struct wire_model one[] = {ensemble(steps, 2), model_of("a", 1)}, two[] = {model_of("b", 2)};
     one[0].gives_more = 1;
     desk_open(desk);

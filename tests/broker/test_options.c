@@ -63,6 +63,7 @@ static const char *const every_flag[] = {"x",
                                          "--log-level=warn",
                                          "--log-format=json",
                                          "--trace-sample=25",
+                                         "--http-preview",
                                          "--trace-keep=26",
                                          "--trace-slow=27ms",
                                          "--trace-otlp=http://127.0.0.1:4318",
@@ -83,6 +84,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_str_eq(o.listen_workers, "ipc:///tmp/w");
     cr_expect_str_eq(o.http, "127.0.0.1:9");
     cr_expect(o.allow_remote);
+    cr_expect(o.http_preview);
     cr_expect_eq(o.cache.kind, CACHE_REDIS);
     cr_expect_eq(o.cache.redis.port, 5);
     cr_expect_eq(o.cache.redis.database, 2);

@@ -55,7 +55,7 @@ static void submit_wholes(struct desk *desk)
 
 Test(scarce, ensembles_that_find_no_memory_to_begin_wait_for_the_next_beat, .timeout = 30)
 {
-    static const struct wire_step steps[] = {{"a", "x", "t"}, {"b", "t", "y"}};
+    static const struct wire_step steps[] = {{"a", "x", "t", false}, {"b", "t", "y", false}};
     struct wire_model whole = net, a = net, b = net;
     struct desk *desk = desk_new();
     whole.name = "whole";

@@ -182,7 +182,7 @@ static struct wire_model part(const char *name, const struct wire_step *steps, s
 
 Test(shared, an_ensemble_that_no_worker_has_whole_is_taken_and_run_in_steps)
 {
-    static const struct wire_step steps[] = {{"a", "x", "y"}};
+    static const struct wire_step steps[] = {{"a", "x", "y", false}};
     struct wire_model models[] = {part("echo", steps, 1), part("a", NULL, 0)};
     submit(0, 1);
     desk_worker(desks[1], WORKER,

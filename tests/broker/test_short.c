@@ -65,7 +65,7 @@ static bool begin_unwatched(struct port *port, uint32_t peer)
 
 /* ---- the peers -------------------------------------------------------------------------------------------------------- */
 
-static const struct wire_step steps[] = {{"a", "x", "t"}, {"b", "t", "y"}};
+static const struct wire_step steps[] = {{"a", "x", "t", false}, {"b", "t", "y", false}};
 static const struct wire_policy policies[] = {{.level = 2, .max_queue = 50, .timeout_us = 5000000}};
 static const struct wire_model models[] = {{.name = "a",
                                             .version = 1,

@@ -53,7 +53,8 @@ struct offer_parts {
     uint8_t digest[16];
     struct step_parts {
         Penstock__EnsembleStep step;
-        Penstock__TensorLink in, out, *ins[1], *outs[1];
+        Penstock__Crop crop;
+        Penstock__TensorLink in, out, places[2], *ins[3], *outs[1];
     } step[STEPS_MAX];
     Penstock__EnsembleStep *steps[STEPS_MAX];
     Penstock__SequenceOffer sequence;
@@ -78,6 +79,20 @@ static void fill_link(Penstock__TensorLink *link, const char *port, const char *
     link->tensor = text(tensor);
 }
 
+static void fill_crop(struct step_parts *to, const char *takes)
+{
+    penstock__crop__init(&to->crop);
+    to->crop.scale = 1.5;
+    to->crop.to_point = 1;
+    fill_link(&to->in, "x", "x");
+    fill_link(&to->places[0], "crop.boxes", takes);
+    fill_link(&to->places[1], "crop.count", takes);
+    to->ins[1] = &to->places[0];
+    to->ins[2] = &to->places[1];
+    to->step.n_inputs = 3;
+    to->step.crop = &to->crop;
+}
+
 static void fill_steps(struct offer_parts *parts, const struct wire_model *model)
 {
     for (size_t i = 0; i < model->steps_count; i++) {
@@ -92,6 +107,8 @@ static void fill_steps(struct offer_parts *parts, const struct wire_model *model
         to->step.inputs = to->ins;
         to->step.outputs = to->outs;
         to->step.n_inputs = to->step.n_outputs = 1;
+        if (model->steps[i].crop)
+            fill_crop(to, model->steps[i].takes);
         parts->steps[i] = &to->step;
     }
     parts->offer.steps = parts->steps;
@@ -147,6 +164,7 @@ static void fill_offer(struct offer_parts *parts, const struct wire_model *model
     offer->n_outputs = 1 + model->gives_more;
     offer->inputs = parts->ins;
     offer->outputs = parts->outs;
+    parts->offer.crops = model->crops;
     fill_steps(parts, model);
     if (model->sequence_idle_us) {
         penstock__sequence_offer__init(&parts->sequence);

@@ -18,6 +18,7 @@
 /* A step of an ensemble: the model's x is that tensor of the ensemble, its y this one. */
 struct wire_step {
     const char *model, *takes, *gives;
+    bool crop; /* x is the ensemble's x then, and `takes` says where the objects are */
 };
 
 struct wire_model {
@@ -29,7 +30,7 @@ struct wire_model {
     uint64_t delay_us, warm_us, timeout_us;
     uint32_t max_queue, preferred;
     uint8_t digest; /* every byte of it */
-    bool cacheable, not_ready;
+    bool cacheable, not_ready, crops;
     uint64_t load_us, memory_bytes;
     bool timeout_fixed, timeout_delays;
     uint32_t priority_levels, priority_default;

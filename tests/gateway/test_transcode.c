@@ -16,7 +16,8 @@ Test(transcode, an_object_becomes_the_message_of_its_names)
     struct json json = reader_of("{\"name\":\"m\",\"max_batch_size\":8,\"unknown\":[{}],\"input\":[{\"name\":\"x\","
                                  "\"data_type\":\"TYPE_BF16\",\"dims\":[-1,3],"
                                  "\"optional\":true}],\"dynamic_batching\":{},\"version_policy\":{\"specific\":{"
-                                 "\"versions\":[9223372036854775807]}}}");
+                                 "\"versions\":[9223372036854775807]}},\"parameters\":{\"pictures\":{"
+                                 "\"string_value\":\"x\"},\"other\":{}}}");
     struct bytes bytes = {.data = NULL};
     cr_assert(transcode_object(&json, &inference__model_config__descriptor, &bytes), "%s", json.why);
     Inference__ModelConfig *config = inference__model_config__unpack(NULL, bytes.used, (const uint8_t *)bytes.data);
@@ -27,6 +28,10 @@ Test(transcode, an_object_becomes_the_message_of_its_names)
     cr_assert(config->input[0]->n_dims == 2 && config->input[0]->dims[0] == -1 && config->input[0]->dims[1] == 3);
     cr_assert_eq(config->scheduling_choice_case, INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING);
     cr_assert_eq(config->version_policy->specific->versions[0], INT64_MAX);
+    cr_assert_eq(config->n_parameters, 2u);
+    cr_assert_str_eq(config->parameters[0]->key, "pictures");
+    cr_assert_str_eq(config->parameters[0]->value->string_value, "x");
+    cr_assert_str_eq(config->parameters[1]->key, "other");
     inference__model_config__free_unpacked(config, NULL);
     bytes_fini(&bytes);
 }

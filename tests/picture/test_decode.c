@@ -192,6 +192,40 @@ Test(decode, bmp_masks_say_which_byte_is_which)
     cr_assert(strstr(error.text, "ten.bmp") && strstr(error.text, "24 bits"), "%s", error.text);
 }
 
+/* 3 x 1 of `bits` a pixel with two colours; OS/2's header has 12 bytes and three bytes a colour. */
+static size_t indexed(bool os2, uint8_t bits, const uint8_t row[4])
+{
+    const uint8_t colours[2][4] = {{1, 2, 3, 0}, {4, 5, 6, 0}};
+    size_t header = os2 ? 12 : 40, entry = os2 ? 3 : 4, at = 14 + header;
+    memset(file, 0, 128);
+    memcpy(file, "BM", 2);
+    file[14] = (uint8_t)header;
+    file[18] = 3;
+    file[os2 ? 20 : 22] = 1;
+    file[os2 ? 22 : 26] = 1;
+    file[os2 ? 24 : 28] = bits;
+    file[46] = os2 ? file[46] : 2;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(file + at + i * entry, colours[i], entry);
+    }
+    file[10] = (uint8_t)(at + 2 * entry);
+    memcpy(file + file[10], row, 4);
+    return file[10] + 4u;
+}
+
+Test(decode, bmp_pixels_of_one_and_four_bits_begin_on_the_left)
+{
+    const uint8_t want[9] = {6, 5, 4, 3, 2, 1, 6, 5, 4};
+    for (int os2 = 0; os2 < 2; os2++) {
+        struct picture p = decoded(indexed(os2, 1, (const uint8_t[]){0xA0, 0, 0, 0}), "1 bit");
+        pixels_are(&p, 3, 1, 3, want);
+        p = decoded(indexed(os2, 4, (const uint8_t[]){0x10, 0x10, 0, 0}), "4 bits");
+        pixels_are(&p, 3, 1, 3, want);
+    }
+    struct picture beyond = decoded(indexed(false, 4, (const uint8_t[]){0xF0, 0x10, 0, 0}), "no such colour");
+    pixels_are(&beyond, 3, 1, 3, (const uint8_t[]){0, 0, 0, 3, 2, 1, 6, 5, 4});
+}
+
 Test(decode, photographs_on_disk)
 {
     struct picture p = {0};

@@ -94,6 +94,42 @@ Test(steps, resizing_gives_pillows_numbers)
     }
 }
 
+/* Half a step is added seven times: what lies between two pixels falls to the left one, as with Pillow. */
+Test(steps, nearest_adds_its_steps)
+{
+    const uint8_t two[2] = {0, 200}, want[7] = {0, 0, 0, 0, 200, 200, 200};
+    uint8_t got[7];
+    struct png_ask ask = {2, 1, 8, PNG_COLOR_TYPE_GRAY, two, 2, NULL, 0};
+    size_t size = png_make(file, sizeof file, &ask);
+    struct picture_steps *steps = one_step((struct picture_step){.width = 7, .height = 1, .filter = SCALE_NEAREST});
+    steps->channels = 1;
+    picture_steps_ready(steps, &bytes);
+    run(steps, size, got);
+    same(got, want, sizeof want, "nearest");
+}
+
+/* The longer side follows the shorter one, however long it becomes. */
+Test(steps, a_long_side_keeps_its_proportions)
+{
+    static uint8_t line[2 * 900], cut[16], whole[16];
+    for (unsigned i = 0; i < sizeof line; i++) {
+        line[i] = (uint8_t)(i / 2 * 7);
+    }
+    struct png_ask ask = {2, 900, 8, PNG_COLOR_TYPE_GRAY, line, 2, NULL, 0};
+    size_t size = png_make(file, sizeof file, &ask);
+    struct picture_steps steps = {
+        .steps = {{.kind = PICTURE_STEP_SHORT, .width = 77}, {.kind = PICTURE_STEP_MIDDLE, .width = 4, .height = 4}},
+        .count = 2,
+        .channels = 1,
+        .width = 4,
+        .height = 4};
+    picture_steps_ready(&steps, &bytes);
+    run(&steps, size, cut);
+    steps.steps[0] = (struct picture_step){.kind = PICTURE_STEP_RESIZE, .width = 77, .height = 77 * 900 / 2};
+    run(&steps, size, whole);
+    same(cut, whole, sizeof whole, "short");
+}
+
 Test(steps, a_letterbox_and_a_cut_say_where_their_points_lie)
 {
     static const uint8_t padded[48] = {69, 140, 177, 128, 161, 121, 168, 121, 83, 111, 87,  139, 156, 112, 106, 145,

@@ -199,7 +199,7 @@ Test(config_ensemble, crop_names_tensors_of_an_earlier_step)
     cr_expect(step->crop.present && step->crop.turned && step->crop.first == 1 && step->inputs_count == 4);
     cr_expect(step->crop.from == 2 && step->crop.to == 3 && step->crop.scale > 1.49 && step->crop.scale < 1.51);
     cr_expect_str_eq(config.plan->tensors[step->inputs[2].tensor], "c");
-    cr_expect_str_eq(step->inputs[2].port, "");
+    cr_expect_str_eq(step->inputs[2].port, "crop.count");
     config_fini(&config);
     refuses(CROPPED("{\"boxes\":\"b\"}"), "crop needs boxes and count");
     refuses(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"level\":[1]}"), "must be two points");

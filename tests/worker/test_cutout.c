@@ -3,6 +3,9 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
+
+#include "steps.h"
 
 static void leads_to(const struct answer_map *map, double x, double y, double to_x, double to_y)
 {
@@ -35,4 +38,44 @@ Test(cutout, points_become_level)
     leads_to(&map, 20, 10, 30, 50);
     leads_to(&map, 10, 20, 20, 40);
     leads_to(&map, 0, 0, 40, 30);
+}
+
+/* A BMP of 2 x 1 pixels. */
+static uint8_t file[62];
+
+static void file_make(void)
+{
+    memcpy(file, "BM", 2);
+    file[10] = 54;
+    file[14] = 40;
+    file[18] = 2;
+    file[22] = file[26] = 1;
+    file[28] = 24;
+    memcpy(file + 54, (const uint8_t[]){3, 2, 1, 6, 5, 4}, 6);
+}
+
+/* What a decoder's thread keeps for a slot counts until the job has gone, and is not kept beyond the limit. */
+Test(cutout, a_picture_is_decoded_before_its_slot)
+{
+    static struct picture_steps steps;
+    static struct served model = {.config = {.picture = {.steps = &steps}}, .digest = {{7}}};
+    atomic_uint_fast64_t held = 0;
+    file_make();
+    const struct pen_tensor bytes = {
+        .name = "x", .dtype = PEN_DTYPE_U8, .rank = 1, .dims = {62}, .data = file, .bytes = 62};
+    const struct pen_tensor broken = {
+        .name = "x", .dtype = PEN_DTYPE_U8, .rank = 1, .dims = {20}, .data = file, .bytes = 20};
+    const struct pen_tensor number = {
+        .name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {15}, .data = file, .bytes = 60};
+    struct uncut *uncut = uncut_new(&model, &bytes, &held, 6, 0);
+    cr_assert(uncut && uncut->picture.width == 2 && uncut->picture.height == 1 && uncut->model.bytes[0] == 7);
+    cr_expect(uncut->picture.pixels[0] == 1 && uncut->picture.pixels[5] == 6);
+    cr_expect_eq(atomic_load(&held), 6u);
+    cr_expect_null(uncut_new(&model, &bytes, &held, 11, 0), "two are beyond the limit");
+    cr_expect_eq(atomic_load(&held), 6u);
+    uncut_free(uncut);
+    cr_expect_eq(atomic_load(&held), 0u);
+    cr_expect_null(uncut_new(&model, &broken, &held, 1000, 0), "the step says what is wrong with it");
+    cr_expect_null(uncut_new(&model, &number, &held, 1000, 0));
+    cr_expect_eq(atomic_load(&held), 0u);
 }

@@ -47,11 +47,13 @@ static enum pen_status head_read(struct answer_reader *reader, const cJSON *item
     enum pen_status status = options_read(reader, item, head_options, &read, "anchors");
     if (status == PEN_OK)
         status = head_anchors(reader, cJSON_GetObjectItemCaseSensitive(item, "anchors"), head);
+    if (status != PEN_OK)
+        return status;
     head->output = read.from.output[0];
     head->stride = (float)read.stride;
     head->grid_height = (uint32_t)ceil(reader->answer->height / read.stride);
     head->grid_width = (uint32_t)ceil(reader->answer->width / read.stride);
-    return status;
+    return PEN_OK;
 }
 
 enum pen_status read_heads(struct answer_reader *reader, const cJSON *value, const char *path)
@@ -112,12 +114,13 @@ static void preset_apply(struct step_boxes *boxes)
 
 static enum pen_status strides_or_default(struct answer_reader *reader, struct step_boxes *boxes)
 {
+    double centre = boxes->centre >= 0 ? boxes->centre : boxes->form == BOX_YOLOX ? 0 : 0.5;
     enum pen_status status = reader_needs_size(reader);
     if (boxes->strides.count == 0)
         boxes->strides = (struct answer_numbers){.count = 3, .value = {8, 16, 32}};
     if (status == PEN_OK && boxes->anchors)
         return reader_refuse(reader, PEN_ERR_INVALID, "this form has the cells of strides, and no anchors");
-    return status == PEN_OK ? anchors_of_strides(reader, boxes, boxes->form == BOX_YOLOX ? 0 : 0.5) : status;
+    return status == PEN_OK ? anchors_of_strides(reader, boxes, centre) : status;
 }
 
 static enum pen_status form_check(struct answer_reader *reader, struct step_boxes *boxes)
@@ -134,6 +137,8 @@ static enum pen_status form_check(struct answer_reader *reader, struct step_boxe
         return reader_refuse(reader, PEN_ERR_INVALID,
                              preset->generated ? "this form needs the key 'anchors'"
                                                : "only ssd and blazeface have 'anchors'");
+    if (boxes->centre >= 0 && !preset->strides)
+        return reader_refuse(reader, PEN_ERR_INVALID, "only the forms distance and yolox have 'centre'");
     if (boxes->bins && boxes->form != BOX_DISTANCE)
         return reader_refuse(reader, PEN_ERR_INVALID, "only the form distance has 'bins'");
     if (boxes->variances.count != 0 && boxes->variances.count != 4)

@@ -20,6 +20,13 @@ static enum pen_status rows_check(const struct answer *answer, const struct step
                          boxes->rows);
 }
 
+/* Of a model that gives as many rows as it finds: when it is one, the row looks like a batch of one, and its numbers like rows. */
+static struct matrix one_row(const struct matrix *m)
+{
+    return (struct matrix){
+        .data = m->data, .rows = m->rows ? 1 : 0, .columns = m->rows, .row_step = m->rows, .column_step = m->row_step};
+}
+
 /* The matrix of source `index`, with as many rows as boxes. */
 static enum pen_status matrix_join(const struct answer *answer, const struct step_boxes *step,
                                    const struct answer_view *views, const struct answer_sources *from, size_t index,
@@ -29,6 +36,8 @@ static enum pen_status matrix_join(const struct answer *answer, const struct ste
         return PEN_OK;
     uint32_t output = from->output[index];
     *ret_matrix = matrix_of(&views[output], step->channels_first);
+    if (boxes->rows == 1 && ret_matrix->columns == 1)
+        *ret_matrix = one_row(ret_matrix);
     return rows_check(answer, step, output, ret_matrix, boxes, reterr);
 }
 
@@ -59,6 +68,9 @@ static enum pen_status part_check(const struct answer *answer, const struct step
     if (status == PEN_OK && step->objectness.count)
         status = columns_check(answer, step->objectness.output[index], &part->objectness, step->objectness_at + 1,
                                "objectness", reterr);
+    if (status == PEN_OK && step->class_ids.count)
+        status = columns_check(answer, step->class_ids.output[index], &part->class_ids, step->class_ids_at + 1,
+                               "class_ids", reterr);
     if (status == PEN_OK && step->points_count)
         status = columns_check(answer, step->points.output[index], &part->points,
                                step->points_at + step->points_count * point, "points", reterr);
@@ -72,6 +84,8 @@ static enum pen_status part_open(const struct answer *answer, const struct step_
                                  struct pen_error *reterr)
 {
     part->boxes = matrix_of(&views[step->boxes.output[index]], step->channels_first);
+    if (views[step->boxes.output[index]].rank == 1)
+        part->boxes = one_row(&part->boxes);
     const struct matrix *boxes = &part->boxes;
     enum pen_status status = matrix_join(answer, step, views, &step->scores, index, boxes, &part->scores, reterr);
     if (status == PEN_OK)

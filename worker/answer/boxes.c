@@ -7,6 +7,8 @@
 
 /* ---- scores ---- */
 
+#define CLASS_IDS 16777216.0f /* a float counts so far */
+
 /* The present proposal. */
 struct proposal {
     const struct step_boxes *step;
@@ -16,13 +18,23 @@ struct proposal {
     float objectness;
 };
 
+/* False: the number is no class; models fill the places behind their last object with such. */
+static bool class_id(const struct proposal *p, uint32_t *ret_class)
+{
+    float id = matrix_at(&p->part->class_ids, p->row, p->step->class_ids_at);
+    if (!(id >= 0 && id < CLASS_IDS))
+        return false;
+    *ret_class = (uint32_t)id;
+    return true;
+}
+
 static void offer(const struct proposal *p, struct candidates *list, float score, uint32_t class)
 {
     float whole = score * p->objectness;
     if (!((double)whole >= p->step->score))
         return;
-    if (p->step->class_ids.count)
-        class = (uint32_t)matrix_at(&p->part->class_ids, p->row, 0);
+    if (p->step->class_ids.count && !class_id(p, &class))
+        return;
     candidates_offer(list, (struct candidate){.score = whole,
                                               .class = (int32_t)(class - (p->step->background ? 1 : 0)),
                                               .part = p->part_index,
@@ -119,6 +131,7 @@ static void boxes_defaults(struct answer_step *step)
 {
     struct step_boxes *boxes = &step->boxes;
     boxes->order = boxes->activation = boxes->objectness_activation = NOT_GIVEN;
+    boxes->centre = -1;
     boxes->boxes_at = boxes->scores_at = boxes->points_at = boxes->objectness_at = NOT_GIVEN;
     boxes->score = 0.3;
     boxes->candidates = 1000;
@@ -160,6 +173,7 @@ static const struct answer_option boxes_options[] = {
     COLUMN("scores_at", scores_at),
     COLUMN("objectness_at", objectness_at),
     COLUMN("points_at", points_at),
+    COLUMN("class_ids_at", class_ids_at),
     {.name = "classes", .type = OPTION_WHOLE, .offset = offsetof(struct step_boxes, classes), .min = 1, .max = 65535},
     {.name = "points_count",
      .type = OPTION_WHOLE,
@@ -192,6 +206,7 @@ static const struct answer_option boxes_options[] = {
     {.name = "anchors", .type = OPTION_READER, .read = read_anchors},
     {.name = "heads", .type = OPTION_READER, .read = read_heads},
     {.name = "strides", .type = OPTION_NUMBERS, .offset = offsetof(struct step_boxes, strides), .min = 1, .max = 4096},
+    {.name = "centre", .type = OPTION_NUMBER, .offset = offsetof(struct step_boxes, centre), .max = 1},
     {.name = "bins",
      .type = OPTION_WHOLE,
      .offset = offsetof(struct step_boxes, bins),

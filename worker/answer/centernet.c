@@ -57,17 +57,52 @@ static void peaks_offer(const struct step_centernet *step, const struct map *hea
 static void box_put(const struct step_centernet *step, const struct map *heat, const struct map *size,
                     const struct map *offset, uint32_t cell, float box[4])
 {
-    size_t y = cell / heat->width, x = cell % heat->width;
-    float stride = (float)step->stride, cx = (float)x, cy = (float)y;
+    size_t y = cell / heat->width, x = cell % heat->width, first = step->yx ? 1 : 0;
+    float stride = (float)step->stride, cx = (float)x + (float)step->centre, cy = (float)y + (float)step->centre;
     if (step->offset.count) {
-        cx += map_at(offset, y, x, 0);
-        cy += map_at(offset, y, x, 1);
+        cx += map_at(offset, y, x, first);
+        cy += map_at(offset, y, x, 1 - first);
     }
-    float w = map_at(size, y, x, 0), h = map_at(size, y, x, 1);
+    float w = map_at(size, y, x, first), h = map_at(size, y, x, 1 - first);
+    w = step->exponential ? expf(w) : w;
+    h = step->exponential ? expf(h) : h;
     box[0] = (cx - w / 2) * stride;
     box[1] = (cy - h / 2) * stride;
     box[2] = (cx + w / 2) * stride;
     box[3] = (cy + h / 2) * stride;
+}
+
+/* From the object's cell, in cells, or from the box's corner, in widths and heights of the box. */
+static void points_put(const struct step_centernet *step, const struct map *heat, const struct map *points,
+                       uint32_t cell, struct answer_object *object)
+{
+    size_t y = cell / heat->width, x = cell % heat->width, first = step->yx ? 1 : 0;
+    const float *box = object->box;
+    bool boxed = step->points_from == POINTS_FROM_BOX;
+    float stride = (float)step->stride;
+    for (uint32_t i = 0; i < step->points_count; i++) {
+        float *point = object->points + (size_t)i * ANSWER_POINT_VALUES;
+        float px = map_at(points, y, x, 2 * i + first), py = map_at(points, y, x, 2 * i + 1 - first);
+        point[0] = boxed ? box[0] + px * (box[2] - box[0]) : ((float)x + (float)step->centre + px) * stride;
+        point[1] = boxed ? box[1] + py * (box[3] - box[1]) : ((float)y + (float)step->centre + py) * stride;
+        point[2] = 1;
+    }
+}
+
+static enum pen_status points_open(const struct answer *answer, const struct step_centernet *step,
+                                   const struct answer_row *row, const struct map *heat, struct map *points,
+                                   struct pen_error *reterr)
+{
+    *points = *heat;
+    if (step->points.count == 0)
+        return PEN_OK;
+    enum pen_status status = map_open(answer, row, &step->points, step->channels_first, points, reterr);
+    if (status == PEN_OK &&
+        (points->channels != 2 * step->points_count || points->height != heat->height || points->width != heat->width))
+        return pen_error_set(reterr, PEN_ERR_SHAPE,
+                             "%u points must have %u channels on the %zu x %zu cells of the heat map",
+                             step->points_count, 2 * step->points_count, heat->height, heat->width);
+    return status;
 }
 
 static enum pen_status maps_open(const struct answer *answer, const struct step_centernet *step,
@@ -93,18 +128,23 @@ static enum pen_status centernet_run(const struct answer *answer, const struct a
                                      struct answer_row *row, struct pen_error *reterr)
 {
     const struct step_centernet *step = &compiled->centernet;
-    struct map heat, size, offset;
+    struct map heat, size, offset, points;
     struct candidates list;
     enum pen_status status = maps_open(answer, step, row, &heat, &size, &offset, reterr);
+    if (status == PEN_OK)
+        status = points_open(answer, step, row, &heat, &points, reterr);
     if (status == PEN_OK)
         status = candidates_open(row, step->candidates, &list, reterr);
     if (status != PEN_OK)
         return status;
     peaks_offer(step, &heat, &list);
     candidates_sort(&list);
-    status = candidates_objects(&list, row, 0, reterr);
-    for (size_t i = 0; i < list.count && status == PEN_OK; i++)
+    status = candidates_objects(&list, row, step->points_count, reterr);
+    for (size_t i = 0; i < list.count && status == PEN_OK; i++) {
         box_put(step, &heat, &size, &offset, list.list[i].row, row->objects[i].box);
+        if (step->points_count)
+            points_put(step, &heat, &points, list.list[i].row, &row->objects[i]);
+    }
     return status;
 }
 
@@ -116,14 +156,17 @@ static void centernet_defaults(struct answer_step *step)
 static enum pen_status centernet_compile(struct answer_reader *reader, struct answer_step *step)
 {
     const struct step_centernet *c = &step->centernet;
-    const struct answer_sources *all[] = {&c->heat, &c->size, &c->offset};
+    const struct answer_sources *all[] = {&c->heat, &c->size, &c->offset, &c->points};
+    if ((c->points.count > 0) != (c->points_count > 0))
+        return reader_refuse(reader, PEN_ERR_INVALID, "points and points_count need each other");
     if (c->activation == ANSWER_SOFTMAX)
         return reader_refuse(reader, PEN_ERR_INVALID, "activation must be none or sigmoid");
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         enum pen_status status = all[i]->count ? reader_needs_rank(reader, all[i]->output[0], 3, 4) : PEN_OK;
         if (status != PEN_OK)
             return status;
     }
+    reader->answer->points_count = c->points_count;
     reader->answer->objects_max = c->candidates;
     return PEN_OK;
 }
@@ -132,7 +175,20 @@ static const struct answer_option centernet_options[] = {
     {.name = "heat", .type = OPTION_SOURCE, .offset = offsetof(struct step_centernet, heat), .needed = true},
     {.name = "size", .type = OPTION_SOURCE, .offset = offsetof(struct step_centernet, size), .needed = true},
     {.name = "offset", .type = OPTION_SOURCE, .offset = offsetof(struct step_centernet, offset)},
+    {.name = "points", .type = OPTION_SOURCE, .offset = offsetof(struct step_centernet, points)},
+    {.name = "points_count",
+     .type = OPTION_WHOLE,
+     .offset = offsetof(struct step_centernet, points_count),
+     .min = 1,
+     .max = ANSWER_NUMBERS_MAX},
+    {.name = "points_from",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct step_centernet, points_from),
+     .choices = "centre|box"},
     {.name = "channels_first", .type = OPTION_FLAG, .offset = offsetof(struct step_centernet, channels_first)},
+    {.name = "yx", .type = OPTION_FLAG, .offset = offsetof(struct step_centernet, yx)},
+    {.name = "exponential", .type = OPTION_FLAG, .offset = offsetof(struct step_centernet, exponential)},
+    {.name = "centre", .type = OPTION_NUMBER, .offset = offsetof(struct step_centernet, centre), .max = 1},
     {.name = "activation",
      .type = OPTION_CHOICE,
      .offset = offsetof(struct step_centernet, activation),

@@ -143,6 +143,10 @@ static uint8_t pixel_of(const struct step_mask *step, const struct grid *grid, c
     bool inside = !where || (double)score_at(where, a, 0) >= step->where_threshold;
     if (!inside)
         return 0;
+    if (step->given) {
+        float number = score_at(grid, a, step->channel);
+        return (uint8_t)(!(number > 0) ? 0 : number > 254.5f ? 255 : number + 0.5f);
+    }
     if (step->argmax) /* with a second map 0 is what lies outside of it */
         return (uint8_t)(class_of(grid, a) + (where ? 1 : 0));
     return (double)score_at(grid, a, step->channel) >= step->threshold ? 255 : 0;
@@ -171,7 +175,7 @@ static void mask_fill(const struct answer *answer, const struct step_mask *step,
     struct place place = {.ax = 1, .by = 1}; /* of the model's size: a cell is a pixel */
     if (step->size == MASK_PICTURE)
         place = place_of(answer, step, row, grid);
-    place.nearest = step->nearest;
+    place.nearest = step->nearest || step->given; /* between two classes lies none */
     for (size_t y = 0; y < row->mask_height; y++)
         for (size_t x = 0; x < row->mask_width; x++) {
             struct around a = around_of(&place, grid, x, y);
@@ -240,10 +244,11 @@ static enum pen_status mask_compile(struct answer_reader *reader, struct answer_
 static enum pen_status read_mask_form(struct answer_reader *reader, const cJSON *value, const char *path)
 {
     const char *text = cJSON_IsString(value) ? value->valuestring : "";
-    bool argmax = text[0] == 'a';
-    if (argmax ? strcmp(text, "argmax") != 0 : strcmp(text, "threshold") != 0)
-        return reader_refuse(reader, PEN_ERR_INVALID, "%s is '%.64s'; it must be one of argmax|threshold", path, text);
-    reader->step->mask.argmax = argmax;
+    reader->step->mask.argmax = strcmp(text, "argmax") == 0;
+    reader->step->mask.given = strcmp(text, "classes") == 0;
+    if (!reader->step->mask.argmax && !reader->step->mask.given && strcmp(text, "threshold") != 0)
+        return reader_refuse(reader, PEN_ERR_INVALID, "%s is '%.64s'; it must be one of argmax|threshold|classes", path,
+                             text);
     return PEN_OK;
 }
 

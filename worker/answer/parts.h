@@ -72,8 +72,10 @@ struct step_boxes {
     struct answer_sources boxes, scores, objectness, class_ids, points;
     uint32_t boxes_at, scores_at, points_at, classes, points_count, bins, candidates;
     uint32_t objectness_at; /* UINT32_MAX = there is none */
+    uint32_t class_ids_at;
     bool channels_first, normalized, background, multi_label, points_yx, points_scored;
     double score, limit;
+    double centre; /* of a cell of strides, in cells; negative = that of the form */
     struct answer_numbers variances, strides;
     struct answer_anchor *anchors; /* [anchors_count]; owned */
     uint32_t anchors_count;
@@ -81,11 +83,12 @@ struct step_boxes {
     uint32_t heads_count;
 };
 
+enum points_from { POINTS_FROM_CENTRE, POINTS_FROM_BOX };
 struct step_centernet {
-    struct answer_sources heat, size, offset;
-    uint32_t activation, candidates;
-    bool channels_first;
-    double stride, score;
+    struct answer_sources heat, size, offset, points;
+    uint32_t activation, candidates, points_count, points_from;
+    bool channels_first, yx, exponential;
+    double stride, score, centre;
 };
 
 enum nms_kind { NMS_HARD, NMS_LINEAR, NMS_GAUSSIAN, NMS_WEIGHTED };
@@ -118,7 +121,7 @@ enum mask_size { MASK_PICTURE, MASK_MODEL };
 struct step_mask {
     struct answer_sources from, where;
     uint32_t activation, where_activation, size, channel;
-    bool argmax, channels_first, corners, nearest, png;
+    bool argmax, given, channels_first, corners, nearest, png; /* given: the numbers are classes */
     double threshold, where_threshold;
 };
 

@@ -172,6 +172,19 @@ static Penstock__TensorLink **links(struct hello *hello, const struct ensemble_p
     return list;
 }
 
+static Penstock__Crop *crop(struct hello *hello, const struct ensemble_plan_crop *from)
+{
+    Penstock__Crop *to = take(hello, 1, sizeof *to);
+    if (!to)
+        return NULL;
+    penstock__crop__init(to);
+    to->turned = from->turned;
+    to->from_point = from->from;
+    to->to_point = from->to;
+    to->scale = from->scale;
+    return to;
+}
+
 static void steps(struct hello *hello, const struct ensemble_plan *plan, Penstock__ModelOffer *offer)
 {
     Penstock__EnsembleStep **list = take(hello, plan->steps_count, sizeof *list);
@@ -186,6 +199,7 @@ static void steps(struct hello *hello, const struct ensemble_plan *plan, Penstoc
         steps[i].n_inputs = from->inputs_count;
         steps[i].outputs = links(hello, plan, from->outputs, from->outputs_count);
         steps[i].n_outputs = from->outputs_count;
+        steps[i].crop = from->crop.present ? crop(hello, &from->crop) : NULL;
         list[i] = &steps[i];
     }
     offer->steps = list;
@@ -325,6 +339,7 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     offer->device = text(hello, facts->identity->device);
     offer->precision = (uint32_t)served_precision(served, facts->identity->precision);
     offer->annotates = true;
+    offer->crops = served->files_input >= 0 && served->inputs_count == 1 && served->states_count == 0;
     offer->contract_precision = (uint32_t)served->config.contract.precision;
     offer->contract_error = served->config.contract.error_max;
     offer->contract_exact = served->config.contract.exact;
@@ -347,17 +362,6 @@ static void offer_fill(struct hello *hello, const struct hello_facts *facts, con
     labels(hello, served, offer);
 }
 
-/* An ensemble with crop whose models are not all here: a broker cannot run its steps as jobs, so it is not offered. */
-static bool apart(const struct hello_facts *facts, const struct served *served)
-{
-    struct served *models[ENSEMBLE_PLAN_STEPS_MAX];
-    const struct ensemble_plan *plan = served->config.plan;
-    bool crops = false;
-    for (size_t i = 0; plan && i < plan->steps_count; i++)
-        crops |= plan->steps[i].crop.present;
-    return crops && ensemble_resolve(facts->catalog, served, models, NULL) != PEN_OK;
-}
-
 static void offers_fill(struct hello *hello, const struct hello_facts *facts)
 {
     size_t count = facts->catalog->count;
@@ -367,7 +371,7 @@ static void offers_fill(struct hello *hello, const struct hello_facts *facts)
     ensembles_check(facts->catalog);
     for (size_t i = 0; list && offers && i < count; i++) {
         const struct served *served = facts->catalog->models[i];
-        if (served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID) || apart(facts, served))
+        if (served->withdrawn || (served->resolved && served->resolved_as == PEN_ERR_INVALID))
             continue;
         offer_fill(hello, facts, facts->catalog->models[i], &offers[i]);
         list[offered++] = &offers[i];

@@ -60,12 +60,12 @@ static enum pen_status read_scale(const cJSON *value, const char *path, void *ta
 static const struct json_field crop_fields[] = {{"boxes", read_boxes}, {"count", read_count}, {"points", read_points},
                                                 {"level", read_level}, {"scale", read_scale}, {NULL, NULL}};
 
-static enum pen_status link_add(struct ensemble_plan *plan, struct ensemble_plan_step *step, const char *name,
-                                struct pen_error *reterr)
+static enum pen_status link_add(struct ensemble_plan *plan, struct ensemble_plan_step *step, const char *port,
+                                const char *name, struct pen_error *reterr)
 {
     struct ensemble_plan_link *link = &step->inputs[step->inputs_count];
     enum pen_status status = ensemble_plan_tensor(plan, name, &link->tensor, reterr);
-    link->port = status == PEN_OK ? strdup("") : NULL;
+    link->port = status == PEN_OK ? strdup(port) : NULL;
     if (status == PEN_OK && !link->port)
         return config_no_memory(reterr);
     step->inputs_count += status == PEN_OK;
@@ -75,6 +75,8 @@ static enum pen_status link_add(struct ensemble_plan *plan, struct ensemble_plan
 enum pen_status config_crop_read(const cJSON *value, const char *path, struct ensemble_plan *plan,
                                  struct ensemble_plan_step *step, struct pen_error *reterr)
 {
+    static const char *const ports[CROP_TENSORS] = {ENSEMBLE_PLAN_CROP_BOXES, ENSEMBLE_PLAN_CROP_COUNT,
+                                                    ENSEMBLE_PLAN_CROP_POINTS};
     char below[JSON_PATH_BYTES];
     struct crop_reading reading = {.crop = &step->crop};
     step->crop = (struct ensemble_plan_crop){.present = true, .first = step->inputs_count, .to = 1, .scale = 1};
@@ -92,6 +94,6 @@ enum pen_status config_crop_read(const cJSON *value, const char *path, struct en
     step->crop.turned = reading.tensors[2] != NULL;
     for (size_t i = 0; i < CROP_TENSORS && status == PEN_OK; i++)
         if (reading.tensors[i])
-            status = link_add(plan, step, reading.tensors[i], reterr);
+            status = link_add(plan, step, ports[i], reading.tensors[i], reterr);
     return status;
 }

@@ -23,6 +23,12 @@
 #define ENSEMBLE_PLAN_PORTS_MAX   64u  /* inputs or outputs of the whole; the wire's own limit */
 #define ENSEMBLE_PLAN_LINKS_MAX   64u  /* of one map */
 
+/* Inputs of a step with crop as a broker passes them on, beside the picture. */
+#define ENSEMBLE_PLAN_CROP_PICTURE "crop.picture" /* within the worker alone */
+#define ENSEMBLE_PLAN_CROP_BOXES   "crop.boxes"
+#define ENSEMBLE_PLAN_CROP_COUNT   "crop.count"
+#define ENSEMBLE_PLAN_CROP_POINTS  "crop.points"
+
 /* An input or output of a step's model, and the ensemble tensor that it stands for. */
 struct ensemble_plan_link {
     char *port;
@@ -31,7 +37,7 @@ struct ensemble_plan_link {
 
 /*
  * A step that runs once for each object that an earlier step found: its model's picture is a square cut out around the object, turned so that two of the object's
- * points are level. The tensors that say where (boxes, count, points) are the last of the step's inputs; they have no port.
+ * points are level. The tensors that say where (boxes, count, points) are the last of the step's inputs; their ports are the names above.
  */
 struct ensemble_plan_crop {
     bool present, turned; /* turned: there are points */

@@ -1,8 +1,10 @@
 #include "cutout.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "deadline.h"
 #include "steps.h"
 
 #define SAMPLES_MAX 8 /* a side: larger squares skip pixels */
@@ -22,6 +24,55 @@ enum pen_status cutout_open(const uint8_t *bytes, size_t size, const struct serv
 void cutout_close(struct picture *picture)
 {
     picture_fini(picture);
+}
+
+enum pen_status cutout_file(const struct pen_tensor *tensor, const uint8_t **ret_bytes, size_t *ret_size,
+                            struct pen_error *reterr)
+{
+    *ret_bytes = tensor->data;
+    *ret_size = tensor->bytes;
+    if (tensor->dtype == PEN_DTYPE_U8)
+        return PEN_OK;
+    if (tensor->dtype != PEN_DTYPE_STRING || tensor->rank != 1 || tensor->dims[0] != 1 || tensor->bytes < 4)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "'%.255s' must be the file of one picture for a step with crop",
+                             tensor->name);
+    *ret_bytes += 4;
+    *ret_size -= 4;
+    return PEN_OK;
+}
+
+struct uncut *uncut_new(const struct served *model, const struct pen_tensor *files, atomic_uint_fast64_t *held,
+                        uint64_t limit, uint64_t now_us)
+{
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    struct uncut *uncut = calloc(1, sizeof *uncut);
+    if (!uncut)
+        return NULL;
+    enum pen_status status = cutout_file(files, &bytes, &size, NULL);
+    if (status == PEN_OK)
+        status = cutout_open(bytes, size, model, &uncut->picture, NULL);
+    if (status != PEN_OK) {
+        free(uncut);
+        return NULL;
+    }
+    uncut->model = model->digest;
+    uncut->held = held;
+    uncut->bytes = (size_t)uncut->picture.width * uncut->picture.height * 3;
+    uncut->took_us = clock_now_us() - now_us;
+    if (atomic_fetch_add(held, uncut->bytes) + uncut->bytes <= limit)
+        return uncut;
+    uncut_free(uncut);
+    return NULL;
+}
+
+void uncut_free(struct uncut *uncut)
+{
+    if (!uncut)
+        return;
+    atomic_fetch_sub(uncut->held, uncut->bytes);
+    cutout_close(&uncut->picture);
+    free(uncut);
 }
 
 struct answer_map cutout_map(const struct ensemble_plan_crop *crop, const float box[4], const float *points,

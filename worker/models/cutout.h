@@ -10,6 +10,29 @@
 #include "picture.h"
 #include "served.h"
 
+#include <stdatomic.h>
+
+/* The picture of a job whose step will cut squares out of it, decoded before a slot takes the job. */
+struct uncut {
+    struct digest model; /* of the model whose limits it was decoded by */
+    struct picture picture;
+    size_t bytes; /* counted in *held */
+    atomic_uint_fast64_t *held;
+    uint64_t took_us;
+};
+
+/*
+ * files: the file of one picture, STRING [1] or uint8. held, limit: what all jobs may hold together. NULL: it is no picture, too large, or there is no room; the step finds
+ * the same fault, or decodes it then.
+ */
+struct uncut *uncut_new(const struct served *model, const struct pen_tensor *files, atomic_uint_fast64_t *held,
+                        uint64_t limit, uint64_t now_us);
+void uncut_free(struct uncut *uncut); /* NULL is fine */
+
+/* The one file of the tensor: SHAPE with a sentence when it is none. */
+enum pen_status cutout_file(const struct pen_tensor *tensor, const uint8_t **ret_bytes, size_t *ret_size,
+                            struct pen_error *reterr);
+
 /* The picture of a file, RGB and upright, within the limits of the model's `picture`. Free it with cutout_close. */
 enum pen_status cutout_open(const uint8_t *bytes, size_t size, const struct served *model, struct picture *ret_picture,
                             struct pen_error *reterr);

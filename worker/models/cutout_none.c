@@ -16,6 +16,31 @@ void cutout_close(struct picture *picture)
     (void)picture;
 }
 
+enum pen_status cutout_file(const struct pen_tensor *tensor, const uint8_t **ret_bytes, size_t *ret_size,
+                            struct pen_error *reterr)
+{
+    (void)tensor;
+    (void)ret_bytes;
+    (void)ret_size;
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "this worker was built without pictures (PENSTOCK_PICTURES)");
+}
+
+struct uncut *uncut_new(const struct served *model, const struct pen_tensor *files, atomic_uint_fast64_t *held,
+                        uint64_t limit, uint64_t now_us)
+{
+    (void)model;
+    (void)files;
+    (void)held;
+    (void)limit;
+    (void)now_us;
+    return NULL;
+}
+
+void uncut_free(struct uncut *uncut)
+{
+    (void)uncut;
+}
+
 struct answer_map cutout_map(const struct ensemble_plan_crop *crop, const float box[4], const float *points,
                              const struct picture *picture, uint32_t width, uint32_t height)
 {

@@ -37,6 +37,16 @@ enum pen_status chain_new(struct catalog *catalog, const struct served *ensemble
     return PEN_OK;
 }
 
+struct chain *chain_around(struct served *model)
+{
+    struct chain *chain = calloc(1, sizeof *chain);
+    if (chain) {
+        chain->steps[0] = model;
+        chain->digest = model->digest;
+    }
+    return chain;
+}
+
 static void flow_drop(struct chain *chain, size_t tensor)
 {
     if (chain->own[tensor])

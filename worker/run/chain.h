@@ -30,6 +30,8 @@ struct chain {
    *ret_chain. */
 enum pen_status chain_new(struct catalog *catalog, const struct served *ensemble, struct chain **ret_chain,
                           struct pen_error *reterr);
+/* For one step, which runs `model`; takes over its hold. NULL without memory. */
+struct chain *chain_around(struct served *model);
 void chain_free(const struct served *ensemble, struct chain *chain); /* NULL is fine */
 
 /* The ensemble's inputs, in its order; borrowed as long as the job. */

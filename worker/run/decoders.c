@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "cutout.h"
 #include "deadline.h"
 #include "logline.h"
 #include "pictures.h"
@@ -97,19 +98,30 @@ static void input_decode(struct decoders *d, const struct served *served, const 
         job->pictures = pictures_prepare(served, tensor, &d->held, d->context.limit_bytes, clock_now_us());
 }
 
-/* The first step that takes one of the job's files. Steps behind it decode for themselves. */
+static void uncut_decode(struct decoders *d, const struct served *served, struct job *job,
+                         const struct pen_tensor *tensor)
+{
+    if (!job->uncut && served->files_input >= 0)
+        job->uncut = uncut_new(served, tensor, &d->held, d->context.limit_bytes, clock_now_us());
+}
+
+/* The first step that takes one of the job's files, and the first one that cuts it. Others decode for themselves. */
 static void ensemble_decode(struct decoders *d, const struct served *ensemble, struct job *job,
                             const struct pen_tensor *tensors, size_t count)
 {
     const struct ensemble_plan *plan = ensemble->config.plan;
-    for (size_t s = 0; s < plan->steps_count && !job->pictures; s++) {
+    for (size_t s = 0; s < plan->steps_count; s++) {
         const struct ensemble_plan_step *step = &plan->steps[s];
         struct served *served = NULL;
         if (catalog_take(d->context.catalog, step->model, step->version, &served) != PEN_OK)
             return;
         for (size_t i = 0; i < step->inputs_count; i++)
             for (size_t k = 0; k < count; k++)
-                if (strcmp(plan->tensors[step->inputs[i].tensor], tensors[k].name) == 0)
+                if (strcmp(plan->tensors[step->inputs[i].tensor], tensors[k].name) != 0)
+                    continue;
+                else if (step->crop.present)
+                    uncut_decode(d, served, job, &tensors[k]);
+                else
                     input_decode(d, served, step->inputs[i].port, job, &tensors[k]);
         served_release(served);
     }
@@ -124,12 +136,18 @@ static void job_decode(struct decoders *d, struct meta_arena *arena, const struc
     if (!meta || job->deadline_us <= clock_now_us() || task_tensors(dispatch, job, meta, tensors, NULL) != PEN_OK ||
         catalog_take(d->context.catalog, meta->model, meta->version, &served) != PEN_OK)
         return;
-    if (served->config.plan)
+    if (meta->crop && meta->n_inputs > 0)
+        uncut_decode(d, served, job, &tensors[0]);
+    else if (served->config.plan)
         ensemble_decode(d, served, job, tensors, meta->n_inputs);
     else
         for (size_t i = 0; i < meta->n_inputs && !job->pictures; i++)
             input_decode(d, served, tensors[i].name, job, &tensors[i]);
     served_release(served);
+    if (job->uncut) {
+        atomic_fetch_add(&d->context.stats->pictures, 1);
+        atomic_fetch_add(&d->context.stats->decode_us, job->uncut->took_us);
+    }
     if (job->pictures) {
         atomic_fetch_add(&d->context.stats->pictures, job->pictures->rows);
         atomic_fetch_add(&d->context.stats->decode_us, job->pictures->took_us);

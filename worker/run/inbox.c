@@ -1,6 +1,7 @@
 /* inbox.c - receive, check, move frames; no protobuf is opened here. */
 #include "inbox.h"
 
+#include "cutout.h"
 #include "pictures.h"
 
 #include "assertion.h"
@@ -177,7 +178,9 @@ void dispatch_free(struct dispatch *dispatch)
         return;
     for (size_t i = 0; i < dispatch->frames_count; i++)
         zmq_msg_close(&dispatch->frames[i]);
-    for (size_t i = 0; i < dispatch->jobs_count; i++)
+    for (size_t i = 0; i < dispatch->jobs_count; i++) {
         pictures_free(dispatch->jobs[i].pictures);
+        uncut_free(dispatch->jobs[i].uncut);
+    }
     free(dispatch);
 }

@@ -26,6 +26,7 @@ struct job {
     const uint8_t *meta;       /* env.meta_bytes of protobuf, inside the header frame */
     uint32_t first_frame;      /* index in the dispatch's frames; env.frames of them */
     struct pictures *pictures; /* decoded files of an input; owned; NULL: none, or not decoded yet */
+    struct uncut *uncut;       /* the decoded picture of a step with crop; the same */
     atomic_int state;          /* enum job_state: the thread that moves it on from WAITING answers the job */
     atomic_bool cancelled;     /* while it runs: nobody wants it any more */
 };

@@ -62,8 +62,8 @@ void slot_task_error(struct slot *slot, const struct task *task, enum pen_status
 {
     char named[PEN_ERROR_TEXT_BYTES];
     if (task->parts && atomic_load(&task->job->state) == JOB_ANSWERED)
-        return; /* another cut-out of the same job failed before */
-    if (!task->whole) {
+        return;                             /* another cut-out of the same job failed before */
+    if (!task->whole || task->whole->cut) { /* the broker names the step */
         slot_answer_error(slot, task->job, status, text);
         return;
     }

@@ -2,6 +2,7 @@
 #include "task.h"
 
 #include "deadline.h"
+#include "task_crop.h"
 #include "pictures.h"
 #include "job_meta.h"
 
@@ -199,10 +200,13 @@ static enum pen_status tensors_open(struct task *task, struct meta_arena *arena,
     enum pen_status status = task_tensors(dispatch, task->job, meta, tensors, reterr);
     if (status != PEN_OK)
         return status;
-    task->inputs = arena_take(arena, task->served->inputs_count, sizeof *task->inputs);
+    size_t places = meta->crop ? FRAME_MAX_TENSORS : task->served->inputs_count;
+    task->inputs = arena_take(arena, places, sizeof *task->inputs);
     if (!task->inputs)
         return no_room(reterr);
     status = digest_make(task, arena, meta, tensors, reterr); /* of the inputs as they came */
+    if (status == PEN_OK && meta->crop)
+        status = task_crop_open(task, meta->crop, tensors, meta->n_inputs, reterr);
     if (status == PEN_OK)
         status = task_pictures(task, tensors, meta->n_inputs, &task->job->pictures, reterr);
     return status == PEN_OK
@@ -287,7 +291,7 @@ enum pen_status task_open(struct catalog *catalog, struct states *states, struct
         status = parameters_read(ret_task, meta, reterr);
     if (status == PEN_OK && meta->debug)
         status = debug_allowed(ret_task->served, reterr);
-    if (status == PEN_OK && ret_task->served->config.plan)
+    if (status == PEN_OK && ret_task->served->config.plan && !ret_task->cut)
         status = chain_new(catalog, ret_task->served, &ret_task->chain, reterr);
     if (status == PEN_OK)
         status = state_take(ret_task, states, meta->sequence_after, reterr);
@@ -302,7 +306,9 @@ void task_close(struct task *task)
         state_close_last(task->states, task->state, clock_now_us());
     task->state = NULL;
     chain_free(task->served, task->chain);
-    if (task->served)
+    if (task->cut)
+        served_free(task->served);
+    else if (task->served)
         served_release(task->served);
     task->chain = NULL;
     task->served = NULL;

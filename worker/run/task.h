@@ -35,6 +35,7 @@ struct task {
     struct state *state;  /* of the sequence that the job belongs to; opened for this task */
     struct states *states;
     struct chain *chain;             /* of an ensemble's job; owned */
+    bool cut;                        /* served is the task's own: a step with crop alone (task_crop.h) */
     struct task *whole;              /* this task is a step of that ensemble's job; NULL = it is a job itself */
     size_t step;                     /* number of the step, in the plan's order */
     const struct answer_map *places; /* [rows], of a cut-out (slot_crop.c); NULL: maps says where rows lie */

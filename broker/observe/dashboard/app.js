@@ -4,6 +4,7 @@ import {chart, spark} from "./charts.js";
 import {Past, HOUR, MINUTES} from "./past.js";
 import {showTrace} from "./trace.js";
 import {attention, plural} from "./attention.js";
+import {showPreviews} from "./previews.js";
 
 const $ = id => document.getElementById(id);
 const history = new History(), past = new Past(() => state && requestAnimationFrame(draw));
@@ -440,6 +441,7 @@ function draw() {
   whenSeen("workers", state.workers.length, () => drawWorkers(workerRows()));
   whenSeen("jobs", "", drawLists);
   drawFacts();
+  showPreviews($("previews"), state.preview, scope());
   openLinked();
   if ($("detail").open) drawDetail();
   document.body.classList.remove("waiting");

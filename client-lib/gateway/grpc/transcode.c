@@ -130,13 +130,40 @@ static bool take_value(struct json *json, const ProtobufCFieldDescriptor *field,
     }
 }
 
+/* An entry of a map has its key as field 1 and its value as field 2. */
+static bool is_map(const ProtobufCFieldDescriptor *field)
+{
+    const ProtobufCMessageDescriptor *entry = field->type == PROTOBUF_C_TYPE_MESSAGE ? field->descriptor : NULL;
+    return entry && entry->n_fields == 2 && strcmp(entry->fields[0].name, "key") == 0 &&
+           entry->fields[0].type == PROTOBUF_C_TYPE_STRING && strcmp(entry->fields[1].name, "value") == 0;
+}
+
+static bool take_map(struct json *json, const ProtobufCFieldDescriptor *field, struct bytes *to)
+{
+    const ProtobufCMessageDescriptor *of = field->descriptor;
+    char key[ENUM_TEXT_BYTES];
+    bool first = true;
+    json_open(json, '{');
+    while (json_member(json, &first, key, sizeof key)) {
+        struct bytes entry = {.data = NULL};
+        wire_bytes(&entry, 1, key, strlen(key));
+        bool well = take_value(json, &of->fields[1], &entry);
+        wire_bytes(to, field->id, entry.data, entry.used);
+        to->failed |= entry.failed;
+        bytes_fini(&entry);
+        if (!well)
+            return false;
+    }
+    return !json->why;
+}
+
 static bool take_field(struct json *json, const ProtobufCFieldDescriptor *field, struct bytes *to)
 {
     bool first = true;
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return take_value(json, field, to);
-    if (json_peek(json) != JSON_ARRAY) /* a map: none of our answers has one with members here */
-        return json_skip(json);
+    if (json_peek(json) != JSON_ARRAY)
+        return is_map(field) ? take_map(json, field, to) : json_skip(json);
     json_open(json, '[');
     while (json_element(json, &first))
         if (!take_value(json, field, to))

@@ -22,6 +22,9 @@ call_answer answer_region_status, answer_region_register, answer_region_unregist
 /* own_settings.c, on_loop */
 call_answer answer_trace_get, answer_trace_set, answer_logging_get, answer_logging_set;
 
+/* try_page.c, on_loop */
+call_answer answer_try;
+
 /* The names of the table of calls, for the metrics; NULL beyond the last. */
 const char *call_name(unsigned kind);
 unsigned call_kind(const char *name); /* the row of "other" if there is none */

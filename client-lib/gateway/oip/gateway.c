@@ -75,11 +75,11 @@ static void write_cors(const struct gateway *gateway, char text[CORS_BYTES])
 
 void gateway_answer(struct gateway *gateway, unsigned kind, struct http_request *request, struct http_answer *answer)
 {
-    char headers[CORS_BYTES + 256];
+    char headers[CORS_BYTES + 512];
     if (*gateway->cors) {
         char cors[CORS_BYTES];
         write_cors(gateway, cors);
-        snprintf(headers, sizeof headers, "%s%.250s", cors, answer->headers ? answer->headers : "");
+        snprintf(headers, sizeof headers, "%s%.500s", cors, answer->headers ? answer->headers : "");
         answer->headers = headers;
     }
     count(gateway, kind, answer->status);

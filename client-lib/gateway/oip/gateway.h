@@ -69,7 +69,8 @@ struct call {
     const char *body; /* [body_bytes], in the hold */
     size_t body_bytes;
     struct bytes text;
-    const char *type; /* of the text */
+    const char *type;    /* of the text */
+    const char *headers; /* more lines, each with its end; NULL = none */
     enum pen_status status;
     struct pen_error error;
 };

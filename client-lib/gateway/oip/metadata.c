@@ -91,6 +91,18 @@ static void write_config_tensors(const struct pen_signature *tensors, size_t cou
     }
 }
 
+/* The input that takes files of pictures, for clients that would send some. */
+static void write_pictures(const struct pen_model *model, struct bytes *to)
+{
+    for (size_t i = 0; i < model->inputs_count; i++)
+        if (model->inputs[i].pictures) {
+            bytes_text(to, ",\"parameters\":{\"pictures\":{\"string_value\":");
+            bytes_json_text(to, model->inputs[i].name);
+            bytes_text(to, "}}");
+            return;
+        }
+}
+
 static bool is_cacheable(const struct pen_model *model)
 {
     return model->offers_count > 0 && model->offers[0]->cacheable;
@@ -115,6 +127,7 @@ static void write_config(const struct pen_model *model, struct bytes *to)
     bytes_format(to, "],\"instance_group\":[{\"count\":%zu}]", model->offers_count);
     if (batch > 0)
         bytes_text(to, ",\"dynamic_batching\":{}");
+    write_pictures(model, to);
     bytes_format(to, ",\"response_cache\":{\"enable\":%s},\"model_transaction_policy\":{\"decoupled\":false}}",
                  is_cacheable(model) ? "true" : "false");
 }

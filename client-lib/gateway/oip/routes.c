@@ -48,6 +48,8 @@ static const struct route {
     {"logging", "GET", "v2/logging", answer_logging_get, ON_LOOP, false},
     {"logging", "POST", "v2/logging", answer_logging_set, ON_LOOP, false},
     {"metrics", "GET", "metrics", answer_metrics, ON_LOOP, false},
+    {"try", "GET", "try", answer_try, ON_LOOP, true},
+    {"try", "GET", "try/{r}", answer_try, ON_LOOP, true},
 };
 
 #define ROUTES_COUNT (sizeof routes / sizeof *routes)
@@ -55,7 +57,8 @@ static const struct route {
 static const char *const names[] = {
     "infer",   "live",    "ready",        "server", "statistics",    "metadata",           "model_ready",
     "config",  "index",   "load",         "unload", "shared_memory", "cuda_shared_memory", "trace_setting",
-    "logging", "metrics", "stream_infer", "health", "health_watch",  "reflection",         "other"};
+    "logging", "metrics", "stream_infer", "health", "health_watch",  "reflection",         "try",
+    "other"};
 #define KIND_OTHER (sizeof names / sizeof *names - 1)
 _Static_assert(sizeof names / sizeof *names <= CALL_KINDS, "each call has its row of counts");
 
@@ -153,7 +156,8 @@ static void call_free(struct call *call)
 
 static void call_finish(struct call *call)
 {
-    struct http_answer answer = {.status = 200, .type = call->text.used ? call->type : NULL, .text = call->text};
+    struct http_answer answer = {
+        .status = 200, .type = call->text.used ? call->type : NULL, .text = call->text, .headers = call->headers};
     if (call->status == PEN_OK && call->text.failed)
         call->status = pen_error_set(&call->error, PEN_ERR_NO_MEMORY, "no memory for the answer");
     if (call->request && call->status != PEN_OK) {
@@ -261,8 +265,9 @@ void routes_take(void *context, struct http_request *request)
     else if (!route && allowed)
         refuse_method(gateway, request, allowed);
     else if (!route)
-        gateway_fail(gateway, KIND_OTHER, request, 404,
-                     "there is no such path; the Open Inference Protocol's begin with /v2, and there is /metrics");
+        gateway_fail(
+            gateway, KIND_OTHER, request, 404,
+            "there is no such path; the Open Inference Protocol's begin with /v2, and there are /metrics and /try");
     else if (!route->open && !find_session(&call))
         return;
     else if (!route->answer)
