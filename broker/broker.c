@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "answer_send.h"
+#include "arrival_log.h"
 #include "ensemble_run.h"
 #include "cost.h"
 #include "control.pb-c.h"
@@ -125,6 +126,7 @@ void broker_fini(struct broker *broker)
     metrics_free(broker->metrics);
     quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
+    arrival_log_free(broker->arrival_log);
     labels_fini(&broker->labels);
     fleet_orders_free(broker->fleet_orders);
     ensembles_free(broker->ensembles);
