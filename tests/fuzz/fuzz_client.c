@@ -189,7 +189,7 @@ static void ask_drain(void)
     pen_client_drain(client, NULL, 50, NULL);
 }
 
-static void (*const questions[])(void) = {NULL,        ask_models,     ask_workers, ask_stats, ask_load,
+static void (*const questions[])(void) = {NULL,        ask_models,     ask_workers, ask_stats,    ask_load,
                                           ask_explain, ask_quarantine, ask_trace,   ask_arrivals, ask_drain};
 
 /* ---- one input ---- */

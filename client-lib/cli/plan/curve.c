@@ -34,6 +34,18 @@ void spread_make(double *samples_us, size_t count, struct spread *ret_spread)
     spread_settle(ret_spread);
 }
 
+void spread_make_unbidden(double *samples_us, size_t count, size_t room, double every_us, struct spread *ret_spread)
+{
+    size_t all = count;
+    for (size_t i = 0; i < count && every_us > 0.0; i++) {
+        for (double left_us = samples_us[i] - every_us; left_us > every_us && all < room; left_us -= every_us) {
+            samples_us[all++] = left_us;
+        }
+    }
+    spread_make(samples_us, all, ret_spread);
+    ret_spread->count = (uint32_t)count;
+}
+
 double spread_at(const struct spread *spread, double share)
 {
     double place = (1.0 - sqrt(1.0 - share)) * (SPREAD_POINTS - 1), whole = floor(place);

@@ -58,6 +58,11 @@ struct curves {
 
 /* Sorts the samples. */
 void spread_make(double *samples_us, size_t count, struct spread *ret_spread);
+/*
+ * The same for times that were measured one after another, each begun when the one before was over (every_us later as a rule), and that jobs will meet at moments
+ * of their own: one that took long would have met others that came meanwhile. So it counts for those, too, each every_us shorter. At most room samples.
+ */
+void spread_make_unbidden(double *samples_us, size_t count, size_t room, double every_us, struct spread *ret_spread);
 /* share in 0..1. */
 double spread_at(const struct spread *spread, double share);
 void spread_settle(struct spread *spread); /* mean_us from the points */

@@ -13,9 +13,11 @@
 #define WARM_UP_US      100000 /* before the first point: connections, caches, the engine's first runs */
 #define IN_FLIGHT_MAX   256
 
+#define WAYS_ROOM (4 * SPREAD_SAMPLES)
+
 /* The samples of one run. */
 struct taking {
-    double run_us[SPREAD_SAMPLES], way_us[SPREAD_SAMPLES];
+    double run_us[SPREAD_SAMPLES], way_us[WAYS_ROOM];
     size_t count;
     uint64_t answers, alone; /* answers; those that had a run to themselves */
     double slot_us;          /* sum of each job's share of its run */
@@ -42,6 +44,13 @@ static void take(void *context, const pen_result *result, uint64_t latency_us)
 static size_t samples_of(const struct taking *taking)
 {
     return taking->count < SPREAD_SAMPLES ? taking->count : SPREAD_SAMPLES;
+}
+
+/* A broker or a machine that stands still for a while meets all jobs that come meanwhile, and only a few of a closed loop. */
+static void ways_make(struct taking *taking, struct spread *ret_spread)
+{
+    double every_us = (double)histogram_at(&taking->report.latency_us, 0.5);
+    spread_make_unbidden(taking->way_us, samples_of(taking), WAYS_ROOM, every_us, ret_spread);
 }
 
 static enum pen_status inputs_make(const struct plan_measurement *m, uint32_t rows, struct inputs *inputs,
@@ -104,7 +113,7 @@ static enum pen_status measure_size(const struct plan_measurement *m, struct cur
     }
     spread_make(taking->run_us, samples_of(taking), &size->alone);
     if (size->rows == 1) {
-        spread_make(taking->way_us, samples_of(taking), &curve->way_alone);
+        ways_make(taking, &curve->way_alone);
     }
     if (slots > 1) {
         status = run_long_enough(m, size->rows, slots < IN_FLIGHT_MAX ? slots : IN_FLIGHT_MAX, taking, reterr);
@@ -114,7 +123,7 @@ static enum pen_status measure_size(const struct plan_measurement *m, struct cur
     }
     spread_make(taking->run_us, samples_of(taking), &size->all);
     if (size->rows == 1) {
-        spread_make(taking->way_us, samples_of(taking), &curve->way_all);
+        ways_make(taking, &curve->way_all);
     }
     if (m->progress) {
         fprintf(stderr, "  %4" PRIu32 " rows: alone %.3f ms, all slots %.3f ms\n", size->rows,

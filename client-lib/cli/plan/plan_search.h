@@ -1,7 +1,7 @@
 /*
  * plan_search.h - which settings hold a promise about latency at a rate, by simulation over measured curves.
  *
- * A setting holds when the simulated latency at the quantile stays below the limit by the margin, and its slots are busy at most PLAN_BUSY_MAX of the time.
+ * A setting holds when the simulated latency at the quantile stays below the limit by the margin, and its jobs need at most PLAN_BUSY_MAX of its slots' time.
  * Threads: any.
  */
 #ifndef PLAN_SEARCH_H

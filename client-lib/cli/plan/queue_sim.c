@@ -24,7 +24,6 @@ struct sim {
     uint64_t head, tail;
     uint32_t vain;
     uint64_t came, jobs, runs, run_jobs;
-    double busy_us;
     struct histogram *latency;
 };
 
@@ -139,7 +138,6 @@ static void start(struct sim *sim, uint32_t slot, uint32_t rows, double busy)
     }
     double taken_us = run_us + (double)rows * curve->gap_us;
     sim->free_us[slot] = begin + taken_us;
-    sim->busy_us += taken_us;
     sim->runs++;
     sim->run_jobs += rows;
 }
@@ -171,15 +169,20 @@ static bool step(struct sim *sim)
     return true;
 }
 
+/* What a row costs its slot in batches of the size that suits best. */
+static double row_us(const struct sim_rules *rules)
+{
+    return curve_run_mean_us(rules->curve, rules->target, 1.0) / (double)rules->target + rules->curve->gap_us;
+}
+
 static void measure(const struct sim *sim, double share, bool overload, struct sim_result *ret_result)
 {
+    double busy = sim->rate_per_us * row_us(&sim->rules) / (double)sim->slots;
     *ret_result = (struct sim_result){
         .at_slo_us = overload ? INFINITY : (double)histogram_at(sim->latency, share),
         .p50_us = (double)histogram_at(sim->latency, 0.5),
         .p99_us = overload ? INFINITY : (double)histogram_at(sim->latency, 0.99),
-        .busy = overload            ? 1.0
-                : sim->now_us > 0.0 ? sim->busy_us / (sim->now_us * (double)sim->slots)
-                                    : 0.0,
+        .busy = overload ? fmax(busy, 1.0) : busy,
         .batch_mean = sim->runs ? (double)sim->run_jobs / (double)sim->runs : 0.0,
     };
 }

@@ -22,7 +22,8 @@ struct sim_setting {
 struct sim_result {
     double at_slo_us; /* the latency at the quantile that was asked for */
     double p50_us, p99_us;
-    double busy;       /* share of the slots' time; 1 and more: the queue grows without end */
+    double
+        busy; /* share of the slots' time that the jobs need in their best batches; 1 and more: the queue grows without end */
     double batch_mean; /* jobs in a run */
 };
 
