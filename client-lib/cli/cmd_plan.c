@@ -165,8 +165,13 @@ static enum pen_status chart_draw(struct plan *plan, struct pen_error *reterr)
 static enum pen_status apply(struct plan *plan, struct pen_error *reterr)
 {
     const struct sim_setting *best = &plan->found.settings[0].setting;
-    struct plan_values values = {
-        .batched = plan->curves.batched, .batch = best->batch, .delay_us = best->delay_us, .slots = best->curve->slots};
+    uint32_t sizes[CURVE_SIZES_MAX];
+    struct plan_values values = {.batched = plan->curves.batched,
+                                 .batch = best->batch,
+                                 .delay_us = best->delay_us,
+                                 .slots = best->curve->slots,
+                                 .warm = sizes,
+                                 .warm_count = curve_rows_up_to(best->curve, best->batch, sizes)};
     enum pen_status status =
         plan_config_apply(plan->o->models, plan->curves.model, plan->curves.version, &values, plan->applied, reterr);
     if (status == PEN_OK && !plan->o->common.json) {

@@ -162,9 +162,7 @@ Test(plan, the_rules_for_batches_are_the_brokers)
         curve_make(&curve, rand() % 500, 1 + rand() % 500, batch);
         for (size_t s = 0; s < curve.sizes_count; s++) {
             uint32_t rows = curve.sizes[s].rows;
-            if (rows == 1 || rows == batch) {
-                latency_seed(&latency, rows, (uint64_t)curve.sizes[s].all.mean_us);
-            }
+            latency_seed(&latency, rows, (uint64_t)curve.sizes[s].all.mean_us);
             latency_learn(&latency, rows, (uint64_t)curve.sizes[s].all.mean_us, 1);
         }
         struct batch_rules rules = {.rows_max = batch, .delay_us = delay_us, .latency = &latency};
@@ -294,7 +292,9 @@ static void models_end(void)
 
 TestSuite(plan_config, .init = models_begin, .fini = models_end);
 
-static const struct plan_values eight = {.batched = true, .batch = 8, .delay_us = 2000, .slots = 2};
+static const uint32_t sizes[] = {1, 2, 8};
+static const struct plan_values eight = {
+    .batched = true, .batch = 8, .delay_us = 2000, .slots = 2, .warm = sizes, .warm_count = 3};
 
 Test(plan_config, what_stands_there_stays)
 {
@@ -312,8 +312,7 @@ Test(plan_config, what_stands_there_stays)
     cr_assert_eq(number_in(json, "dynamic_batching", "max_queue_delay_microseconds"), 2000);
     cr_assert_eq(number_in(json, "dynamic_batching", "priority_levels"), 3);
     cr_assert(!cJSON_HasObjectItem(cJSON_GetObjectItem(json, "dynamic_batching"), "preferred_batch_size"));
-    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "model_warmup")), 1,
-                 "16 rows cannot be warmed up any more");
+    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "model_warmup")), 3, "the sizes of the plan");
     cr_assert_eq(number_in(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "instance_group"), 0), "count", NULL), 2);
     const cJSON *scale =
         cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "input"), "preprocess"), "scale");
@@ -362,12 +361,8 @@ Test(plan_config, what_cannot_be_written_is_left_alone)
 Test(plan_config, a_copy_leaves_the_original_as_it_is)
 {
     char to[FOLDER_PATH_BYTES + 16], labels[FOLDER_PATH_BYTES + 64], copied[FOLDER_PATH_BYTES + 64];
-    const uint32_t sizes[] = {1, 2, 8};
-    struct plan_values values = eight;
     struct pen_error error = {.text = ""};
     size_t bytes;
-    values.warm = sizes;
-    values.warm_count = 3;
     config_write(
         "net",
         "{\"max_batch_size\": 16, \"model_warmup\": [{\"batch_size\": 4, \"inputs\": {\"x\": {\"dims\": [7]}}}]}");
@@ -375,7 +370,7 @@ Test(plan_config, a_copy_leaves_the_original_as_it_is)
     file_write(labels, "a\nb\n", 4);
     snprintf(to, sizeof to, "%s/copy", models);
     for (int i = 0; i < 2; i++) { /* the second time into what is there */
-        cr_assert_eq(plan_config_copy(models, "net", to, &values, &error), PEN_OK, "%s", error.text);
+        cr_assert_eq(plan_config_copy(models, "net", to, &eight, &error), PEN_OK, "%s", error.text);
     }
     char *text = file_read(labels, &bytes);
     cr_assert_eq(bytes, 4, "a copy that is made again does not empty the original");

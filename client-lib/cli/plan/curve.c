@@ -100,7 +100,12 @@ double curve_way_us(const struct curve *curve, double busy, double share)
     return between(spread_at(&curve->way_alone, share), spread_at(&curve->way_all, share), busy);
 }
 
-uint32_t curve_rows_max(const struct curve *curve)
+size_t curve_rows_up_to(const struct curve *curve, uint32_t batch, uint32_t ret_rows[CURVE_SIZES_MAX])
 {
-    return curve->sizes[curve->sizes_count - 1].rows;
+    size_t count = 0;
+    while (count < curve->sizes_count && curve->sizes[count].rows <= batch) {
+        ret_rows[count] = curve->sizes[count].rows;
+        count++;
+    }
+    return count;
 }

@@ -71,7 +71,8 @@ void spread_settle(struct spread *spread); /* mean_us from the points */
 double curve_run_us(const struct curve *curve, uint32_t rows, double busy, double share);
 double curve_run_mean_us(const struct curve *curve, uint32_t rows, double busy);
 double curve_way_us(const struct curve *curve, double busy, double share);
-uint32_t curve_rows_max(const struct curve *curve);
+/* Its sizes up to `batch`, to be warmed up; returns how many. */
+size_t curve_rows_up_to(const struct curve *curve, uint32_t batch, uint32_t ret_rows[CURVE_SIZES_MAX]);
 
 /* Read and written as JSON. INVALID: the sentence says where; IO, NOT_FOUND. */
 cJSON *curves_json(const struct curves *curves);

@@ -44,17 +44,6 @@ static cJSON *part_of(cJSON *config, const char *key, cJSON *(*make)(void))
     return part;
 }
 
-static void warm_up_cut(cJSON *config, uint32_t batch)
-{
-    cJSON *list = cJSON_GetObjectItemCaseSensitive(config, "model_warmup");
-    for (int i = cJSON_GetArraySize(list); i-- > 0;) {
-        const cJSON *size = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), "batch_size");
-        if (cJSON_IsNumber(size) && size->valuedouble > (double)batch) {
-            cJSON_DeleteItemFromArray(list, i);
-        }
-    }
-}
-
 /* The sizes, each with the dims of the first entry that was there. */
 static void warm_up_set(cJSON *config, const uint32_t *sizes, size_t count)
 {
@@ -86,11 +75,7 @@ static void values_set(cJSON *config, const struct plan_values *values)
     number_set(config, "max_batch_size", values->batch);
     number_set(batching, "max_queue_delay_microseconds", (double)values->delay_us);
     cJSON_DeleteItemFromObjectCaseSensitive(batching, "preferred_batch_size"); /* it would close batches earlier */
-    if (values->warm) {
-        warm_up_set(config, values->warm, values->warm_count);
-    } else {
-        warm_up_cut(config, values->batch);
-    }
+    warm_up_set(config, values->warm, values->warm_count);
 }
 
 /* ---- reading and writing ---- */

@@ -20,13 +20,13 @@ struct plan_values {
     uint32_t batch;       /* max_batch_size */
     uint64_t delay_us;    /* max_queue_delay_microseconds */
     uint32_t slots;       /* instance_group[0].count */
-    const uint32_t *warm; /* model_warmup gets these sizes instead of its own; NULL = it keeps its own up to `batch` */
+    const uint32_t *warm; /* model_warmup gets these sizes in place of its own */
     size_t warm_count;
 };
 
 /*
  * Writes the values into MODELS/NAME/VERSION/config.json if there is one, else into MODELS/NAME/config.json: through a new file that takes the old one's place. All
- * else that stands there stays, but for preferred_batch_size, and sizes to warm up that are larger than the batch. ret_path: which file it was.
+ * else that stands there stays, but for preferred_batch_size. ret_path: which file it was.
  * NOT_FOUND: no such model folder; UNSUPPORTED: only a config.pbtxt is there; CORRUPT: the file is no JSON object; IO.
  */
 enum pen_status plan_config_apply(const char *models, const char *name, uint64_t version,

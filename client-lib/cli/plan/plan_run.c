@@ -408,8 +408,13 @@ enum pen_status plan_prove_own(const struct plan_options *o, const struct plan_g
 {
     const struct sim_setting *s = &setting->setting;
     uint32_t room = own_workers(s->curve->slots, s->curve->threads);
-    struct plan_values values = {
-        .batched = batched, .batch = s->batch, .delay_us = s->delay_us, .slots = s->curve->slots};
+    uint32_t sizes[CURVE_SIZES_MAX];
+    struct plan_values values = {.batched = batched,
+                                 .batch = s->batch,
+                                 .delay_us = s->delay_us,
+                                 .slots = s->curve->slots,
+                                 .warm = sizes,
+                                 .warm_count = curve_rows_up_to(s->curve, s->batch, sizes)};
     struct plan_pool pool = own_pool(o);
     struct pen_model_list *models = NULL;
     struct jobs jobs;

@@ -39,7 +39,7 @@ static bool as_cheap(double cost, double least)
     return cost <= least + least / TIE;
 }
 
-/* The broker compares sizes that were warmed up: 1 and the largest, and those that stand in config.json. The plan leaves none there. */
+/* The sizes of the curve are those that are warmed up: plan_config writes them into config.json. */
 uint32_t sim_best_rows(const struct curve *curve, uint32_t batch, uint32_t most)
 {
     most = most < batch ? most : batch;
@@ -47,7 +47,33 @@ uint32_t sim_best_rows(const struct curve *curve, uint32_t batch, uint32_t most)
         return 1;
     }
     double one = row_cost(curve, 1), all = row_cost(curve, most), least = one < all ? one : all;
-    return as_cheap(one, least) ? 1 : most;
+    size_t below = 0; /* sizes of less than `most` rows */
+    for (; below < curve->sizes_count && curve->sizes[below].rows < most; below++) {
+        least = fmin(least, row_cost(curve, curve->sizes[below].rows));
+    }
+    if (as_cheap(one, least)) {
+        return 1;
+    }
+    if (as_cheap(all, least)) {
+        return most;
+    }
+    while (below-- > 0) {
+        if (as_cheap(row_cost(curve, curve->sizes[below].rows), least)) {
+            return curve->sizes[below].rows;
+        }
+    }
+    return 1;
+}
+
+/* A worker fills a batch up to the next size that is warmed up. */
+static uint32_t rows_run(const struct curve *curve, uint32_t rows)
+{
+    for (size_t i = 0; i < curve->sizes_count; i++) {
+        if (curve->sizes[i].rows >= rows) {
+            return curve->sizes[i].rows;
+        }
+    }
+    return rows;
 }
 
 uint32_t sim_close(const struct sim_rules *rules, uint64_t waiting, double now_us, double oldest_us, uint32_t vain,
@@ -127,7 +153,7 @@ static void start(struct sim *sim, uint32_t slot, uint32_t rows, double busy)
 {
     const struct curve *curve = sim->setting->curve;
     double begin = fmax(sim->now_us, sim->free_us[slot]);
-    double run_us = curve_run_us(curve, rows, busy, random_share(sim));
+    double run_us = curve_run_us(curve, rows_run(curve, rows), busy, random_share(sim));
     learn(sim, rows, sim->now_us - sim->queue[sim->head % QUEUE_MAX]);
     for (uint32_t i = 0; i < rows; i++) {
         double came_us = sim->queue[sim->head++ % QUEUE_MAX];
