@@ -118,11 +118,12 @@ static const struct settings_program program = {
              "the pool's jobs come; --replay sends as many, at the same times.",
     .after =
         "JSON: {requests, errors, throughput_per_s, latency_us: {p50, p90, p99, p999, max}, queue_us: {p50, p99},\n"
-        "compute_us: {p50, p99}, cache_hits, batch_mean}; with --rate or --replay also late_us: {p50, p99}, how long "
+        "compute_us: {p50, p99}, cache_hits, batch_mean, slot_us_mean}; with --rate or --replay also late_us: {p50, "
+        "p99}, how long "
         "after\n"
         "it was due a job was submitted. requests counts all answers, errors those without a result; throughput and\n"
-        "latency are of successes; queue, compute and batch_mean (jobs in a run) of those that did not come from the "
-        "cache.\n"
+        "latency are of successes; queue, compute, batch_mean (jobs in a run) and slot_us_mean (a job's share of its "
+        "run)\nof those that did not come from the cache.\n"
         "--sweep: {sweep, steps: [{value, and the keys above}]}. --replay: also arrivals, skipped (of models that the "
         "pool\n"
         "does not have). --record: {arrivals, missed, files, elapsed_s}.\n\n" EXIT_CODES_TEXT,

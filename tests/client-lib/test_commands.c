@@ -226,12 +226,12 @@ static cJSON *load(const char *a, const char *b)
 Test(command, load_json_has_exactly_its_keys)
 {
     cJSON *json = load(NULL, NULL);
-    const char *const keys[] = {"requests", "errors",     "throughput_per_s", "latency_us",
-                                "queue_us", "compute_us", "cache_hits",       "batch_mean"};
-    for (size_t i = 0; i < 8; i++) {
+    const char *const keys[] = {"requests",   "errors",     "throughput_per_s", "latency_us",  "queue_us",
+                                "compute_us", "cache_hits", "batch_mean",       "slot_us_mean"};
+    for (size_t i = 0; i < 9; i++) {
         cr_assert(cJSON_HasObjectItem(json, keys[i]), "no \"%s\"", keys[i]);
     }
-    cr_assert_eq(cJSON_GetArraySize(json), 8);
+    cr_assert_eq(cJSON_GetArraySize(json), 9);
     const char *const quantiles[] = {"p50", "p90", "p99", "p999", "max"};
     double last = 0;
     for (size_t i = 0; i < 5; i++) {

@@ -33,6 +33,7 @@ cJSON *load_report_json(const struct load_report *r)
     middle_and_tail(json, "compute_us", &r->compute_us);
     number(json, "cache_hits", r->cache_hits);
     cJSON_AddNumberToObject(json, "batch_mean", load_batch(r));
+    cJSON_AddNumberToObject(json, "slot_us_mean", load_slot_us(r));
     if (r->late_us.count) {
         middle_and_tail(json, "late_us", &r->late_us);
     }

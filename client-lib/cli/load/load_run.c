@@ -55,6 +55,7 @@ static void note(const struct load *load, uint64_t due_us, const pen_result *res
     r->cache_hits += info->cached;
     if (!info->cached) {
         r->batched += info->batch_size;
+        r->slot_us += (double)info->compute_us / (double)(info->batch_size ? info->batch_size : 1u);
         histogram_add(&r->queue_us, info->queue_us);
         histogram_add(&r->compute_us, info->compute_us);
     }
@@ -283,4 +284,9 @@ double load_throughput(const struct load_report *r)
 double load_batch(const struct load_report *r)
 {
     return r->compute_us.count ? (double)r->batched / (double)r->compute_us.count : 0.0;
+}
+
+double load_slot_us(const struct load_report *r)
+{
+    return r->compute_us.count ? r->slot_us / (double)r->compute_us.count : 0.0;
 }

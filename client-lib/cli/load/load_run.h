@@ -45,6 +45,7 @@ struct load_report {
     uint64_t cache_hits;
     uint64_t elapsed_us;
     uint64_t batched;                                  /* sum of the batch sizes of those that were not cached */
+    double slot_us;                                    /* sum of each job's share of its run: compute_us / batch size */
     struct histogram latency_us, queue_us, compute_us; /* successes; compute and queue of those that were not cached */
     struct histogram late_us;                          /* open loop: how much later than due a job was submitted */
     enum pen_status error;                             /* the last one */
@@ -58,5 +59,7 @@ void load_run(const struct load_plan *plan, struct load_report *report);
 double load_throughput(const struct load_report *report);
 /* Jobs that shared a run, on average; 0 when none ran. */
 double load_batch(const struct load_report *report);
+/* A job's share of its run, on average; 0 when none ran. */
+double load_slot_us(const struct load_report *report);
 
 #endif

@@ -20,7 +20,6 @@ struct taking {
     double run_us[SPREAD_SAMPLES], way_us[WAYS_ROOM];
     size_t count;
     uint64_t answers, alone; /* answers; those that had a run to themselves */
-    double slot_us;          /* sum of each job's share of its run */
     struct load_report report;
 };
 
@@ -29,13 +28,12 @@ static void take(void *context, const pen_result *result, uint64_t latency_us)
     struct taking *taking = context;
     const struct pen_result_info *info = pen_result_info(result);
     uint64_t told_us = info->queue_us + info->compute_us;
-    uint32_t batch = info->batch_size ? info->batch_size : 1;
+    uint32_t batch = info->batch_size;
     taking->answers++;
-    taking->slot_us += (double)info->compute_us / (double)batch;
     if (batch > 1 && taking->alone >= 10) {
         return; /* two jobs came together: that is the time of another size */
     }
-    taking->alone += batch == 1;
+    taking->alone += batch <= 1;
     size_t at = taking->count++ % SPREAD_SAMPLES;
     taking->run_us[at] = (double)info->compute_us;
     taking->way_us[at] = latency_us > told_us ? (double)(latency_us - told_us) : 0.0;
@@ -141,7 +139,7 @@ static enum pen_status measure_gap(const struct plan_measurement *m, struct curv
         run(m, 1, in_flight < IN_FLIGHT_MAX ? (uint32_t)in_flight : IN_FLIGHT_MAX, m->point_us * 2, taking, reterr);
     if (status == PEN_OK) {
         double all_us = (double)taking->report.elapsed_us * (double)slots;
-        curve->gap_us = fmax(all_us - taking->slot_us, 0.0) / (double)taking->answers;
+        curve->gap_us = fmax(all_us - taking->report.slot_us, 0.0) / (double)taking->answers;
         curve->jobs_per_s = load_throughput(&taking->report);
     }
     return status;
