@@ -65,6 +65,19 @@ Test(plan, a_stall_counts_for_all_jobs_that_would_have_met_it)
     cr_assert_lt(spread_at(&spread, 0.4), 11.0);
 }
 
+Test(plan, a_busy_machine_is_noticed)
+{
+    struct curve curve;
+    curve_make(&curve, 1000.0, 0.0, 1);
+    cr_assert(!curve_is_noisy(&curve));
+    curve.sizes[0].alone.us[SPREAD_POINTS - 1] = curve.sizes[0].alone.us[SPREAD_POINTS - 2] = 9000.0;
+    cr_assert(!curve_is_noisy(&curve), "one run in a thousand");
+    for (unsigned i = SPREAD_POINTS - 6; i < SPREAD_POINTS; i++) {
+        curve.sizes[0].alone.us[i] = 9000.0;
+    }
+    cr_assert(curve_is_noisy(&curve));
+}
+
 Test(plan, curves_are_interpolated_and_grow_beyond_the_last_size)
 {
     struct curve curve;

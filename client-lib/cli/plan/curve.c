@@ -3,6 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define RUN_TIMES 4.0   /* of the middle run: on a quiet machine p99 is below twice of it */
+#define WAY_TIMES 8.0   /* threads are woken on the way */
+#define QUIET_US  100.0 /* shorter times are not judged */
+
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -108,4 +112,15 @@ size_t curve_rows_up_to(const struct curve *curve, uint32_t batch, uint32_t ret_
         count++;
     }
     return count;
+}
+
+static bool is_noisy(const struct spread *spread, double times)
+{
+    double middle = spread_at(spread, 0.5);
+    return spread_at(spread, 0.99) > times * (middle > QUIET_US ? middle : QUIET_US);
+}
+
+bool curve_is_noisy(const struct curve *curve)
+{
+    return is_noisy(&curve->sizes[0].alone, RUN_TIMES) || is_noisy(&curve->way_alone, WAY_TIMES);
 }

@@ -70,6 +70,8 @@ void spread_settle(struct spread *spread); /* mean_us from the points */
 /* Time of a run of so many rows at that quantile; busy: share of the slots that run something at its start, 0..1. Between two sizes it is interpolated. */
 double curve_run_us(const struct curve *curve, uint32_t rows, double busy, double share);
 double curve_run_mean_us(const struct curve *curve, uint32_t rows, double busy);
+/* The slow one in a hundred is so much slower than the middle one that something else ran on the machine: another moment would give another curve. */
+bool curve_is_noisy(const struct curve *curve);
 double curve_way_us(const struct curve *curve, double busy, double share);
 /* Its sizes up to `batch`, to be warmed up; returns how many. */
 size_t curve_rows_up_to(const struct curve *curve, uint32_t batch, uint32_t ret_rows[CURVE_SIZES_MAX]);

@@ -37,6 +37,7 @@ static cJSON *curve_json(const struct curve *curve)
     cJSON_AddBoolToObject(json, "own", curve->own);
     cJSON_AddNumberToObject(json, "gap_us", rounded(curve->gap_us));
     cJSON_AddNumberToObject(json, "jobs_per_s", rounded(curve->jobs_per_s));
+    cJSON_AddBoolToObject(json, "noisy", curve_is_noisy(curve)); /* for readers: it is computed again */
     spread_add(json, "way_alone", &curve->way_alone);
     spread_add(json, "way_all", &curve->way_all);
     cJSON *sizes = cJSON_AddArrayToObject(json, "sizes");

@@ -40,8 +40,14 @@ void plan_curves_text(const struct curves *curves)
                    duration(size->all.mean_us, b), duration(spread_at(&size->all, 0.99), p99),
                    size->rows * 1e6 * curve->slots * curve->workers / size->all.mean_us);
         }
-        printf("beside the run: %s there and back, %s of a slot's time for each job\n\n",
+        printf("beside the run: %s there and back, %s of a slot's time for each job\n",
                duration(curve->way_alone.mean_us, a), duration(curve->gap_us, b));
+        if (curve_is_noisy(curve)) {
+            printf(
+                "The machine was not quiet: one time in a hundred is many times the middle one. Plans from these times "
+                "hold as long as it is no busier.\n");
+        }
+        printf("\n");
     }
 }
 
