@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "answer_send.h"
+#include "arrival_log.h"
 #include "ensemble_run.h"
 #include "cost.h"
 #include "control.pb-c.h"
@@ -130,6 +131,7 @@ void broker_fini(struct broker *broker)
     usage_free(broker->usage);
     quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
+    arrival_log_free(broker->arrival_log);
     labels_fini(&broker->labels);
     fleet_orders_free(broker->fleet_orders);
     ensembles_free(broker->ensembles);

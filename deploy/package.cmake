@@ -54,7 +54,7 @@ endif()
 
 # ---- documents, and the model that the tutorial uses
 # Installed pages lie in one folder: links between them lose their way through the sources (docs_test.py: no other link leads out of it).
-set(penstock_pages SECURITY.md proto/PROTOCOL.md deploy/TUTORIAL.md deploy/MODELS.md deploy/ANSWERS.md deploy/PICTURES.md deploy/TRITON.md deploy/SETTINGS.md deploy/RUNBOOK.md deploy/METRICS.md deploy/LIMITS.md
+set(penstock_pages SECURITY.md proto/PROTOCOL.md deploy/TUTORIAL.md deploy/MODELS.md deploy/ANSWERS.md deploy/PICTURES.md deploy/TRITON.md deploy/SETTINGS.md deploy/RUNBOOK.md deploy/METRICS.md deploy/LIMITS.md deploy/PLANNING.md
     deploy/RELEASES.md deploy/LICENCES.md)
 foreach(page ${penstock_pages})
   file(READ ${page} text)

@@ -7,6 +7,7 @@
 #include "audit.h"
 #include "worker_handler.h"
 #include "cluster.h"
+#include "control_arrivals.h"
 #include "control_cancel.h"
 #include "control_internal.h"
 #include "control_watch.h"
@@ -127,6 +128,14 @@ static void on_log_level(struct broker *broker, struct control_answer *answer, c
     give_text(answer, status, text, &error);
 }
 
+static void on_arrivals(struct broker *broker, struct control_answer *answer, const char *argument)
+{
+    char *text = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    enum pen_status status = control_arrivals(broker, argument, &text, &error);
+    give_text(answer, status, text, &error);
+}
+
 /* argument: "MODEL LABEL VERSION [SHARE_PPM]"; label.h. */
 static void on_label(struct broker *broker, struct control_answer *answer, const char *argument)
 {
@@ -203,6 +212,7 @@ static const struct verb {
     {"drain", on_drain, ROLE_ADMIN, true},
     {"kick", on_kick, ROLE_ADMIN, true},
     {"trace", on_trace, ROLE_OBSERVE | ROLE_ADMIN, false},
+    {"arrivals", on_arrivals, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"label", on_label, ROLE_ADMIN, true},
     {"log-level", on_log_level, ROLE_ADMIN, true},
     {"usage", control_usage, ROLE_OBSERVE | ROLE_ADMIN, false},
@@ -236,7 +246,7 @@ static void act(struct broker *broker, const struct session *session, struct con
     control_fail(
         answer, PEN_ERR_NOT_FOUND,
         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, load, "
-        "unload, label, trace, log-level, usage");
+        "unload, label, trace, log-level, arrivals, usage");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct control_answer *answer)

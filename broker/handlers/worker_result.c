@@ -29,6 +29,7 @@ static void learn(const struct broker *broker, struct dispatch *dispatch, const 
     if (first && whole && !debugs(dispatch) && dispatch->offer && group->env.status == PEN_OK &&
         !(group->env.flags & FRAME_FLAG_PARTIAL)) {
         latency_learn(&dispatch->offer->latency, dispatch->rows, group->facts.compute_us, broker->now_us);
+        offer_prepared(dispatch->offer, group->facts.decode_us);
         record_measured(dispatch, group->facts.compute_us);
     }
     uint64_t away_us = broker->now_us - dispatch->sent_us;

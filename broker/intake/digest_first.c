@@ -2,6 +2,7 @@
 
 #include "admit.h"
 #include "answer.h"
+#include "arrival_log.h"
 #include "broker_state.h"
 #include "penstock/dtype.h"
 
@@ -38,7 +39,15 @@ static bool judge(struct broker *broker, const struct session *session, const st
     return admit(&broker->models, &ask, ret_admission, &ignored) == PEN_OK && ret_admission->shared;
 }
 
-static bool answer(struct broker *broker, struct session *session, const struct envelope *env,
+static uint64_t announced_bytes(const struct bulk *run)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run->count; i++)
+        bytes += run->sizes[i];
+    return bytes;
+}
+
+static bool answer(struct broker *broker, struct session *session, const struct envelope *env, const struct bulk *run,
                    const struct admission *admission, const struct cache_value *value)
 {
     if (!match_cached(&admission->demand, value))
@@ -48,6 +57,7 @@ static bool answer(struct broker *broker, struct session *session, const struct 
     if (link_full(&session->link, (uint64_t)broker->options->peer_bytes))
         return false;
     broker->stats.early_hits++;
+    arrival_log_note(broker, env, admission, announced_bytes(run));
     answer_hit(broker, session, env, admission->model, value, broker->now_us);
     return true;
 }
@@ -63,7 +73,7 @@ enum cache_answer digest_first_look(struct broker *broker, struct session *sessi
         return CACHE_MISS;
     enum cache_answer found =
         cache_get(broker->cache, &admission.key, session->tenant->name, broker->now_us, &value, ret_question);
-    if (found == CACHE_HIT && !answer(broker, session, env, &admission, &value))
+    if (found == CACHE_HIT && !answer(broker, session, env, run, &admission, &value))
         return CACHE_MISS;
     return found;
 }
@@ -72,5 +82,5 @@ bool digest_first_answer(struct broker *broker, struct session *session, const s
                          const uint8_t *meta, const struct bulk *run, const struct cache_value *value)
 {
     struct admission admission = {.model = NULL};
-    return judge(broker, session, env, meta, run, &admission) && answer(broker, session, env, &admission, value);
+    return judge(broker, session, env, meta, run, &admission) && answer(broker, session, env, run, &admission, value);
 }

@@ -5,6 +5,7 @@
 
 #include "admit.h"
 #include "answer.h"
+#include "arrival_log.h"
 #include "assertion.h"
 #include "cluster.h"
 #include "dispatch.h"
@@ -317,6 +318,15 @@ static enum pen_status may_debug(const struct session *session, const struct env
                          identity->name);
 }
 
+/* Of a job that was admitted: its inputs are in broker->tensors. */
+static uint64_t inputs_bytes(const struct broker *broker, const Penstock__JobMeta *meta)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < meta->n_inputs && i < FRAME_MAX_TENSORS; i++)
+        bytes += broker->tensors[i].bytes;
+    return bytes;
+}
+
 static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
@@ -351,6 +361,7 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         status = sequence_admit(broker, session, env, *ret_meta, admission, reterr);
     if (status != PEN_OK)
         return status;
+    arrival_log_note(broker, env, admission, inputs_bytes(broker, *ret_meta));
     if (in_quarantine(broker, session, env, *ret_meta, admission, reterr))
         return PEN_ERR_WORKER_LOST;
     enum cache_answer answer =

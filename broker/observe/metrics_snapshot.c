@@ -90,11 +90,12 @@ static void fill_offers(const struct broker *broker, const struct worker *worker
         const struct offer *offer = worker->offers[i];
         PEN_ASSERT(offer->worker == worker, "an offer in a worker's list is that worker's");
         uint64_t expect_us = latency_expect_us(&offer->latency, 1), when_us;
-        to[i] = (struct offer_row){.worker = row,
-                                   .model = offer->model->row,
-                                   .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
-                                   .precision = offer->precision,
-                                   .busy = !worker_credit(worker, broker->now_us, expect_us, 0, false, &when_us)};
+        to[i] = (struct offer_row){
+            .worker = row,
+            .model = offer->model->row,
+            .expect_us = expect_us > UINT32_MAX ? UINT32_MAX : (uint32_t)expect_us,
+            .precision = offer->precision,
+            .busy = !worker_credit(worker, broker->now_us, expect_us, offer->prepare_us, 0, false, &when_us)};
         fill_error(offer->meta, &to[i]);
     }
 }

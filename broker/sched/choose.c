@@ -37,16 +37,18 @@ struct gathering {
 };
 
 /* Whether this worker has room for the head. A batch that may still grow is sent as late as the slot allows. */
-static bool has_credit(const struct gathering *g, const struct worker *worker, const struct match_candidate *candidate,
+static bool has_credit(const struct gathering *g, const struct offer *offer, const struct match_candidate *candidate,
                        uint64_t *ret_when_us)
 {
+    const struct worker *worker = offer->worker;
     bool grows = g->lane->rows < candidate->target;
     *ret_when_us = UINT64_MAX;
     if (worker->reserved_pass == g->broker->pass)
         return false;
     if (choose_must_isolate(g->broker, g->head))
         return worker->messages == 0 && !worker->paused;
-    return worker_credit(worker, g->broker->now_us, candidate->expect_us, g->bytes, grows, ret_when_us);
+    return worker_credit(worker, g->broker->now_us, candidate->expect_us, offer->prepare_us, g->bytes, grows,
+                         ret_when_us);
 }
 
 /* A ready_look callback. */
@@ -72,7 +74,7 @@ static bool gather_one(void *context, struct offer *offer)
     if (offer->cold)
         candidate->load_us = warming_us(offer, g->broker->now_us);
     candidate->credit = offer->cold ? warming_possible(offer, g->broker->now_us, &candidate->credit_us)
-                                    : has_credit(g, worker, candidate, &candidate->credit_us);
+                                    : has_credit(g, offer, candidate, &candidate->credit_us);
     return true;
 }
 

@@ -44,6 +44,7 @@ struct ignored {
 };
 
 struct ensembles;
+struct arrival_log;
 struct cluster;
 struct detached_store;
 struct fleet_orders;
@@ -93,6 +94,7 @@ struct broker {
     struct headroom *headroom;         /* borrowed; NULL = memory is not watched */
     struct audit *audit;               /* borrowed; NULL = the log alone */
     struct explain_ring explain;       /* of jobs that have ended */
+    struct arrival_log *arrival_log;   /* when jobs came; NULL = nobody wants to know */
     struct otlp *otlp;                 /* to the exporter of traces; NULL = none */
     trace_sink trace_push;             /* gives otlp a kept trace; set when otlp is */
     uint64_t trace_turn;               /* every --trace-sample-th job is kept */

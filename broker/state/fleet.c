@@ -172,8 +172,10 @@ static void offers_drop(struct worker *worker, struct offer **offers, size_t cou
 static void inherit_latency(struct offer *offer, struct offer *const *old, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (old[i]->model == offer->model && digest_equal(old[i]->digest, offer->digest))
+        if (old[i]->model == offer->model && digest_equal(old[i]->digest, offer->digest)) {
             offer->latency = old[i]->latency;
+            offer->prepare_us = old[i]->prepare_us;
+        }
     }
 }
 
@@ -406,8 +408,15 @@ size_t worker_bytes_max(const struct worker *worker)
     return told > 0 && safe < CREDIT_BYTES ? (size_t)safe : CREDIT_BYTES;
 }
 
-bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
-                   uint64_t *ret_when_us)
+/* A mean with weight 1/8 for the newest, as of the time of runs. */
+void offer_prepared(struct offer *offer, uint64_t decode_us)
+{
+    int64_t newest = decode_us < PREPARE_US_MAX ? (int64_t)decode_us : PREPARE_US_MAX, mean = offer->prepare_us;
+    offer->prepare_us = (uint32_t)(mean ? mean + (newest - mean) / 8 : newest);
+}
+
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, uint64_t prepare_us, size_t bytes,
+                   bool grows, uint64_t *ret_when_us)
 {
     *ret_when_us = UINT64_MAX;
     uint32_t messages = (worker->credit ? worker->credit : CREDIT_MESSAGES) * worker->slots;
@@ -417,12 +426,12 @@ bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect
         return false;
     if (worker->messages < worker->slots)
         return true;
-    uint64_t per_slot_us = (uint64_t)CREDIT_US / CREDIT_MESSAGES * messages;
+    uint64_t per_slot_us = (uint64_t)CREDIT_US / CREDIT_MESSAGES * messages + prepare_us * worker->slots;
     if (!grows && worker->jobs < CREDIT_JOBS * worker->slots && worker->expect_us + expect_us <= per_slot_us)
         return true;
     if (worker->messages >= messages)
         return false;
-    uint64_t end_us = first_end_us(worker), early_us = ahead_us(expect_us, grows);
+    uint64_t end_us = first_end_us(worker), early_us = ahead_us(expect_us, grows) + prepare_us;
     if (end_us <= now_us + early_us)
         return true;
     *ret_when_us = end_us - early_us;

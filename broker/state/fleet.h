@@ -30,6 +30,7 @@
 #define CREDIT_JOBS       64u                    /* per slot */
 #define CREDIT_US         2000u                  /* per slot */
 #define PREFETCH_US       1000u                  /* several round trips on a LAN: the slot does not idle */
+#define PREPARE_US_MAX    100000u                /* of decoding: jobs are bound to a worker at most so much earlier */
 #define CREDIT_BYTES      (256u * 1024u * 1024u) /* per worker; a worker that holds nothing may get a larger job */
 
 enum worker_state { WORKER_READY, WORKER_DRAINING };
@@ -167,10 +168,13 @@ bool worker_has_others(const struct worker *worker);
 size_t worker_bytes_max(const struct worker *worker);
 /*
  * Whether the worker may get a dispatch now. grows: the batch is one that more jobs may join until the slot needs it.
+ * prepare_us: what the worker does with it, beside the slots, before a slot can run it; it comes so much earlier.
  * *ret_when_us: without credit, when time alone should bring some; UINT64_MAX = only an answer of the worker will.
  */
-bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, size_t bytes, bool grows,
-                   uint64_t *ret_when_us);
+bool worker_credit(const struct worker *worker, uint64_t now_us, uint64_t expect_us, uint64_t prepare_us, size_t bytes,
+                   bool grows, uint64_t *ret_when_us);
+/* Notes how long a job's pictures were decoded, for worker_credit. */
+void offer_prepared(struct offer *offer, uint64_t decode_us);
 /* Expected time until its first slot is free; 0 = one is free. */
 uint64_t worker_free_us(const struct worker *worker, uint64_t now_us);
 /* Expected time of its work, per slot; the age of its oldest dispatch when that is more. */

@@ -41,6 +41,8 @@ struct offer {
     uint32_t rows_max; /* of a batch; 0 = no batch dimension */
     uint32_t form;     /* its place in the model's forms */
     struct latency_model latency;
+    uint32_t
+        prepare_us; /* how long a job's pictures are decoded before its slot can run it, on average; 0 = it brings none */
     struct series_tally *series; /* its row in the metrics; NULL until its first dispatch */
 };
 TAILQ_HEAD(offer_list, offer);

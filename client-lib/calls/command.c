@@ -72,6 +72,12 @@ enum pen_status pen_client_log_level(pen_client *client, const char *level, cons
     return ask_text(client, "log-level", argument, timeout_us, ret_text, reterr);
 }
 
+enum pen_status pen_client_arrivals(pen_client *client, const char *since, int64_t timeout_us, char **ret_text,
+                                    struct pen_error *reterr)
+{
+    return ask_text(client, "arrivals", since, timeout_us, ret_text, reterr);
+}
+
 void pen_text_free(char *text)
 {
     free(text);

@@ -27,6 +27,7 @@ int command_workers(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_load(int argc, char **argv);
+int command_plan(int argc, char **argv);
 int command_drain(int argc, char **argv);
 int command_model(int argc, char **argv);
 int command_explain(int argc, char **argv);

@@ -244,13 +244,12 @@ static void values_fill(struct pen_tensor *t, void *data, uint64_t elements)
     }
 }
 
-static enum pen_status generate_one(struct inputs *inputs, const struct pen_signature *sig, struct pen_error *reterr)
+enum pen_status inputs_generate_one(struct inputs *inputs, const struct pen_signature *sig, const int64_t *dims,
+                                    struct pen_error *reterr)
 {
     struct pen_tensor t = {.name = sig->name, .dtype = sig->dtype, .rank = sig->rank};
     uint64_t elements = 0;
-    for (uint32_t d = 0; d < sig->rank; d++) {
-        t.dims[d] = sig->dims[d] < 0 ? 1 : sig->dims[d];
-    }
+    memcpy(t.dims, dims, sig->rank * sizeof *dims);
     if (pen_tensor_elements(&t, &elements) != PEN_OK || pen_dtype_bytes(t.dtype, elements, &t.bytes) != 0 ||
         t.bytes > (size_t)FILE_BYTES_MAX || inputs->count >= INPUTS_MAX) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
@@ -265,21 +264,6 @@ static enum pen_status generate_one(struct inputs *inputs, const struct pen_sign
     t.data = data;
     inputs->memory[inputs->count] = data;
     inputs->tensors[inputs->count++] = t;
-    return PEN_OK;
-}
-
-enum pen_status inputs_generate(struct inputs *inputs, const struct pen_model *model, struct pen_error *reterr)
-{
-    for (size_t i = 0; i < model->inputs_count; i++) {
-        bool there = model->inputs[i].optional;
-        for (size_t k = 0; k < inputs->count; k++) {
-            there |= strcmp(inputs->tensors[k].name, model->inputs[i].name) == 0;
-        }
-        enum pen_status status = there ? PEN_OK : generate_one(inputs, &model->inputs[i], reterr);
-        if (status != PEN_OK) {
-            return status;
-        }
-    }
     return PEN_OK;
 }
 

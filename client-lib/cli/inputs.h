@@ -36,8 +36,21 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
 enum pen_status inputs_add_list(struct inputs *inputs, const struct pen_model *model, const struct setting_list *list,
                                 struct pen_error *reterr);
 
+/* How large a job is meant to be. */
+struct inputs_size {
+    uint32_t rows;  /* of the batch dimension, where there is one */
+    uint64_t bytes; /* of all inputs that are made up: free dimensions are as long as this allows; 0 = they are 1 */
+};
+
 /* Adds seeded random values for every required input that is missing; dynamic dimensions become 1. */
 enum pen_status inputs_generate(struct inputs *inputs, const struct pen_model *model, struct pen_error *reterr);
+
+/* The same for a job of that size (inputs_size.c). Inputs that are there are repeated along their batch dimension. */
+enum pen_status inputs_generate_sized(struct inputs *inputs, const struct pen_model *model,
+                                      const struct inputs_size *size, struct pen_error *reterr);
+/* Adds the values of one input with these dims; UNSUPPORTED: no values can be made up for its type. */
+enum pen_status inputs_generate_one(struct inputs *inputs, const struct pen_signature *sig, const int64_t *dims,
+                                    struct pen_error *reterr);
 
 /* Changes a few bytes of the first input so that no two calls give equal inputs (numbers stay finite). */
 void inputs_vary(struct inputs *inputs, uint64_t counter);

@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"top", "watch queues, workers, backends and cache", command_top},
     {"stats", "the pool's counters, once", command_stats},
     {"load", "measure latency and throughput under load", command_load},
+    {"plan", "which workers and settings hold a promise about latency", command_plan},
     {"model", "load, unload and label models while they serve", command_model},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
     {"trace", "show a job's life, or those of slow and failed jobs", command_trace},

@@ -96,9 +96,10 @@ Test(doors, roles_decide_what_a_key_may_do)
     static const struct {
         const char *verb;
         bool submit, observe, admin;
-    } rows[] = {{"models", true, true, true}, {"ping", true, true, true},        {"workers", false, true, true},
-                {"stats", false, true, true}, {"quarantine", false, true, true}, {"drain", false, false, true},
-                {"kick", false, false, true}, {"cancel", true, false, true},     {"log-level", false, false, true}};
+    } rows[] = {{"models", true, true, true},   {"ping", true, true, true},        {"workers", false, true, true},
+                {"stats", false, true, true},   {"quarantine", false, true, true}, {"drain", false, false, true},
+                {"kick", false, false, true},   {"cancel", true, false, true},     {"log-level", false, false, true},
+                {"arrivals", false, true, true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const bool allowed[] = {rows[i].submit, rows[i].observe, rows[i].admin};
         const char *const lines[] = {A " a submit\n", A " a observe\n", A " a admin\n"};

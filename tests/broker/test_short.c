@@ -200,6 +200,7 @@ static void ask_all(void)
                                                {"ping", ""},
                                                {"explain", "0000000000000001-1"},
                                                {"trace", "0000000000000001-1"},
+                                               {"arrivals", ""},
                                                {"label", "a stable 1"},
                                                {"load", "a:1"}};
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)

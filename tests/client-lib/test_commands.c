@@ -226,12 +226,12 @@ static cJSON *load(const char *a, const char *b)
 Test(command, load_json_has_exactly_its_keys)
 {
     cJSON *json = load(NULL, NULL);
-    const char *const keys[] = {"requests", "errors",     "throughput_per_s", "latency_us",
-                                "queue_us", "compute_us", "cache_hits"};
-    for (size_t i = 0; i < 7; i++) {
+    const char *const keys[] = {"requests",   "errors",     "throughput_per_s", "latency_us",  "queue_us",
+                                "compute_us", "cache_hits", "batch_mean",       "slot_us_mean"};
+    for (size_t i = 0; i < 9; i++) {
         cr_assert(cJSON_HasObjectItem(json, keys[i]), "no \"%s\"", keys[i]);
     }
-    cr_assert_eq(cJSON_GetArraySize(json), 7);
+    cr_assert_eq(cJSON_GetArraySize(json), 9);
     const char *const quantiles[] = {"p50", "p90", "p99", "p999", "max"};
     double last = 0;
     for (size_t i = 0; i < 5; i++) {
@@ -258,6 +258,44 @@ Test(command, load_open_loop_keeps_its_rate_and_counts_from_the_due_time)
     json = load("--concurrency", "1");
     cr_assert_lt(number_at(json, "latency_us", "p50"), 200000, "the closed loop waits for each");
     cJSON_Delete(json);
+}
+
+Test(command, load_sweeps_draw_and_tell_each_step)
+{
+    char svg[FOLDER_PATH_BYTES + 16];
+    size_t bytes;
+    snprintf(svg, sizeof svg, "%s/sweep.svg", dir);
+    cr_assert_eq(RUN("load", "echo", "--duration=50ms", "--sweep=concurrency=1..4", "--svg", svg), 0, "%s%s", out, err);
+    cr_assert(strstr(out, "concurrency    answers/s") && strstr(out, "x: answers per second"), "%s", out);
+    char *drawn = file_read(svg, &bytes);
+    cr_assert(strstr(drawn, "</svg>") != NULL);
+    free(drawn);
+    cJSON *json = load("--duration=50ms", "--sweep=rate=40..80:20"), *steps = cJSON_GetObjectItem(json, "steps");
+    cr_assert_eq(cJSON_GetArraySize(steps), 3);
+    cr_assert_eq(number_at(cJSON_GetArrayItem(steps, 1), "value", NULL), 60);
+    cr_assert_eq(number_at(cJSON_GetArrayItem(steps, 2), "requests", NULL), 4, "80 per second for 50 ms");
+    cJSON_Delete(json);
+    cr_assert_eq(RUN("load", "echo", "--sweep=many"), 2);
+    cr_assert_eq(RUN("load", "echo", "--svg=x"), 2);
+    cr_assert_eq(RUN("load", "echo", "--sweep=rate=1..2", "--record=x"), 2);
+    cr_assert_eq(RUN("load", "--replay=x", "--rate=5"), 2);
+    cr_assert_eq(RUN("load", "echo", "--arrivals=sometimes"), 2);
+}
+
+Test(command, load_comes_at_random_times_when_asked)
+{
+    cJSON *json = load("--rate=200", "--arrivals=poisson"), *again = load("--rate=200", "--arrivals=poisson"),
+          *other =
+              RUN("load", "--model=echo", "--duration=300ms", "--json", "--rate=200", "--arrivals=poisson", "--seed=5")
+                  ? NULL
+                  : json_out();
+    double count = number_at(json, "requests", NULL);
+    cr_assert(count > 30 && count < 95 && count != 60, "%g", count);
+    cr_assert_eq(count, number_at(again, "requests", NULL), "the same seed, the same times");
+    cr_assert_neq(count, number_at(other, "requests", NULL), "another seed, other times");
+    cJSON_Delete(json);
+    cJSON_Delete(again);
+    cJSON_Delete(other);
 }
 
 Test(command, load_options_have_effects)

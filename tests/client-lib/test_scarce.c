@@ -79,6 +79,8 @@ static void ask(pen_client *client)
         pen_client_quarantine_free(quarantine);
     if (answered(pen_client_log_level(client, "warn", NULL, ASK_US, &text, NULL), "log-level"))
         pen_text_free(text);
+    if (answered(pen_client_arrivals(client, "0", ASK_US, &text, NULL), "arrivals"))
+        pen_text_free(text);
     struct pen_outcome_list *outcomes = NULL;
     answered(pen_client_model_load(client, "wide", ASK_US, &outcomes, NULL), "load");
     pen_outcomes_free(outcomes);

@@ -177,13 +177,20 @@ static void ask_trace(void)
         pen_text_free(text);
 }
 
+static void ask_arrivals(void)
+{
+    char *text;
+    if (pen_client_arrivals(client, "7", 50, &text, NULL) == PEN_OK)
+        pen_text_free(text);
+}
+
 static void ask_drain(void)
 {
     pen_client_drain(client, NULL, 50, NULL);
 }
 
-static void (*const questions[])(void) = {NULL,        ask_models,     ask_workers, ask_stats, ask_load,
-                                          ask_explain, ask_quarantine, ask_trace,   ask_drain};
+static void (*const questions[])(void) = {NULL,        ask_models,     ask_workers, ask_stats,    ask_load,
+                                          ask_explain, ask_quarantine, ask_trace,   ask_arrivals, ask_drain};
 
 /* ---- one input ---- */
 

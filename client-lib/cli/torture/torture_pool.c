@@ -1,27 +1,24 @@
 /* torture_pool.c - the programs that are tortured: started, found dead, started again, ended. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "deadline.h"
+#include "programs.h"
 #include "torture.h"
 
 #define ARGS_MAX  32
 #define WAIT_US   15000000u
 #define SERVES_US 60000000u /* a worker warms up, on a busy machine too */
 #define ASK_US    3000000u
+#define STOP_MS   5000u
 
 static void pause_ms(long ms)
 {
@@ -29,65 +26,12 @@ static void pause_ms(long ms)
     nanosleep(&time, NULL);
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0) {
-        port = ntohs(address.sin_port);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return port;
-}
-
-static bool port_open(int port)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool open = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return open;
-}
-
-static void program_path(const struct torture_pool *pool, const char *name, char path[TORTURE_PATH_BYTES])
-{
-    char self[TORTURE_PATH_BYTES];
-    ssize_t used = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[used > 0 ? used : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash) {
-        *slash = '\0';
-    }
-    snprintf(path, TORTURE_PATH_BYTES, "%.400s/%s", *pool->bin ? pool->bin : self, name);
-    if (access(path, X_OK) != 0) {
-        snprintf(path, TORTURE_PATH_BYTES, "%s", name); /* then PATH has it */
-    }
-}
-
-/* The child dies with us; its output goes to a log of its own. */
+/* With a log of its own. */
 static pid_t start(struct torture_pool *pool, const char *name, const char *const args[])
 {
-    char path[TORTURE_PATH_BYTES], log[TORTURE_PATH_BYTES + 80];
-    program_path(pool, name, path);
+    char log[TORTURE_PATH_BYTES + 80];
     snprintf(log, sizeof log, "%s/%04u-%.40s.log", pool->folder, pool->started++, name);
-    pid_t parent = getpid(), pid = fork();
-    if (pid != 0) {
-        return pid;
-    }
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0); /* Ctrl-C is for us alone */
-    if (getppid() == parent && fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0) {
-        execvp(path, (char *const *)(uintptr_t)args);
-    }
-    _exit(127);
+    return program_start(pool->bin, name, log, args);
 }
 
 static void start_broker(struct torture_pool *pool)
@@ -134,26 +78,16 @@ static void start_redis(struct torture_pool *pool)
     pool->redis_stopped = false;
 }
 
-/* True: it has ended, and is reaped. */
-static bool ended(pid_t *pid)
-{
-    if (*pid > 0 && waitpid(*pid, NULL, WNOHANG) != *pid) {
-        return false;
-    }
-    *pid = 0;
-    return true;
-}
-
 void torture_pool_mend(struct torture_pool *pool)
 {
-    if (ended(&pool->broker)) {
+    if (program_ended(&pool->broker)) {
         start_broker(pool);
     }
-    if (pool->with_redis && ended(&pool->redis)) {
+    if (pool->with_redis && program_ended(&pool->redis)) {
         start_redis(pool);
     }
     for (unsigned i = 0; i < TORTURE_WORKERS; i++) {
-        if (ended(&pool->workers[i])) {
+        if (program_ended(&pool->workers[i])) {
             start_worker(pool, i);
         }
     }
@@ -189,9 +123,9 @@ static bool make_folder(struct torture_pool *pool, struct pen_error *reterr)
 
 static bool lay_lines(struct torture_pool *pool, struct pen_error *reterr)
 {
-    pool->clients_port = free_port();
-    pool->workers_port = free_port();
-    pool->redis_port = free_port();
+    pool->clients_port = program_free_port();
+    pool->workers_port = program_free_port();
+    pool->redis_port = program_free_port();
     pool->relay = relay_new();
     bool good = pool->relay && pool->clients_port > 0 && pool->workers_port > 0 && pool->redis_port > 0;
     pool->client_lane = good ? relay_add(pool->relay, pool->clients_port) : -1;
@@ -218,15 +152,15 @@ static bool all_listen(struct torture_pool *pool, bool *ret_ended, struct pen_er
     *ret_ended = false;
     for (size_t i = 0; i < (pool->with_redis ? 2u : 1u); i++) {
         pid_t probe = *programs[i].pid;
-        if (ended(&probe)) {
+        if (program_ended(&probe)) {
             *programs[i].pid = 0;
             *ret_ended = true;
             pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "%s ended at once, or is not there; its log is in %.300s",
                           programs[i].name, pool->folder);
         }
     }
-    return port_open(pool->clients_port) && port_open(pool->workers_port) &&
-           (!pool->with_redis || port_open(pool->redis_port));
+    return program_listens(pool->clients_port) && program_listens(pool->workers_port) &&
+           (!pool->with_redis || program_listens(pool->redis_port));
 }
 
 bool torture_pool_start(struct torture_pool *pool, struct pen_error *reterr)
@@ -281,24 +215,6 @@ bool torture_pool_serves(pen_client *client, bool own, struct pen_error *reterr)
     return true;
 }
 
-static void end(pid_t *pid)
-{
-    if (*pid <= 0) {
-        return;
-    }
-    kill(*pid, SIGCONT);
-    kill(*pid, SIGTERM);
-    for (int i = 0; i < 500 && *pid > 0; i++) {
-        if (ended(pid)) {
-            return;
-        }
-        pause_ms(10);
-    }
-    kill(*pid, SIGKILL);
-    waitpid(*pid, NULL, 0);
-    *pid = 0;
-}
-
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
     (void)status, (void)kind, (void)place;
@@ -309,10 +225,10 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 void torture_pool_stop(struct torture_pool *pool, bool keep_logs)
 {
     for (unsigned i = 0; i < TORTURE_WORKERS; i++) {
-        end(&pool->workers[i]);
+        program_stop(&pool->workers[i], STOP_MS);
     }
-    end(&pool->broker);
-    end(&pool->redis);
+    program_stop(&pool->broker, STOP_MS);
+    program_stop(&pool->redis, STOP_MS);
     relay_free(pool->relay);
     if (!keep_logs && pool->folder[0]) {
         nftw(pool->folder, remove_one, 16,

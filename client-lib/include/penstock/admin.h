@@ -346,6 +346,17 @@ PEN_API enum pen_status pen_client_trace(pen_client *client, const char *what, i
 PEN_API enum pen_status pen_client_log_level(pen_client *client, const char *level, const char *whom,
                                              int64_t timeout_us, char **ret_text, struct pen_error *reterr);
 
+/**
+ * Asks the broker when jobs came: times, models and sizes, no payloads. It notes them from the first question on, until nobody has asked
+ * for a minute.
+ * @param since NULL or "" = begin; else `next` of the answer before, as text: the arrivals since then.
+ * @param ret_text given: JSON {now_us, next, missed, arrivals: [[at_us, model, priority, rows, bytes, deadline_us], ...], models, unnamed}
+ *        (proto/PROTOCOL.md, verb `arrivals`); free with pen_text_free(). @return PEN_OK; INVALID; NOT_FOUND: a broker that does not know the
+ *        question; DENIED; UNAVAILABLE; NO_MEMORY.
+ */
+PEN_API enum pen_status pen_client_arrivals(pen_client *client, const char *since, int64_t timeout_us, char **ret_text,
+                                            struct pen_error *reterr);
+
 /** Frees a text that the library gave. NULL is fine. */
 PEN_API void pen_text_free(char *text);
 
