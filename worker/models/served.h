@@ -87,7 +87,7 @@ struct served {
     struct pen_measured measured; /* valid once measured_as says SERVED_MEASURED, then unchanged */
     atomic_int measured_as;       /* enum served_measured; an ensemble has `whole` instead */
     struct whole_measured whole;
-    uint64_t memory_bytes;        /* of the model; once it is warm, of its sessions, too */
+    uint64_t memory_bytes; /* of the model; once it is warm, of its sessions, too */
     struct residence residence;
     bool warmed;
     struct warm_time warm[BATCH_SHAPE_WARM_MAX];

@@ -9,7 +9,7 @@
 #include "onnx_writer.h"
 #include "run/internal.h"
 
-#define WIDTH 64
+#define WIDTH     64
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 static char folder[FOLDER_PATH_BYTES];

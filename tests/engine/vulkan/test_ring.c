@@ -73,8 +73,8 @@ static void chain_make(struct chain *c, struct backend *b, uint32_t links)
     cr_assert_eq(backend_vulkan.exec_new(c->plan, &c->env, &c->exec, &error), PEN_OK, "%s", error.text);
     for (int i = 0; i < VK_WINDOW_MAX; i++) {
         struct shape shape = c->facts[c->x].shape;
-        c->in_view[i] = (struct buffer_view){c->in[i], CELLS * sizeof(float), shape, PEN_DTYPE_F32, 0};
-        c->out_view[i] = (struct buffer_view){c->out[i], CELLS * sizeof(float), shape, PEN_DTYPE_F32, 0};
+        c->in_view[i] = (struct buffer_view){c->in[i], CELLS * sizeof(float), shape, PEN_DTYPE_F32, 0, NULL};
+        c->out_view[i] = (struct buffer_view){c->out[i], CELLS * sizeof(float), shape, PEN_DTYPE_F32, 0, NULL};
     }
 }
 
