@@ -50,6 +50,7 @@ const char *message_text(const ProtobufCMessage *message, const char *name)
 /* ---- values ---- */
 
 #define ENUM_TEXT_BYTES 64
+#define MAP_KEY_BYTES   256
 
 static bool take_text(struct json *json, uint32_t id, struct bytes *to)
 {
@@ -130,13 +131,37 @@ static bool take_value(struct json *json, const ProtobufCFieldDescriptor *field,
     }
 }
 
+static bool take_value(struct json *json, const ProtobufCFieldDescriptor *field, struct bytes *to);
+
+/* A map from texts to what its entries' second field takes: each member is a message of its own (key = 1, value = 2). */
+static bool take_text_map(struct json *json, const ProtobufCFieldDescriptor *map, struct bytes *to)
+{
+    char key[MAP_KEY_BYTES];
+    bool first = true;
+    const ProtobufCFieldDescriptor *value =
+        map->type == PROTOBUF_C_TYPE_MESSAGE ? protobuf_c_message_descriptor_get_field(map->descriptor, 2) : NULL;
+    json_open(json, '{');
+    while (json_member(json, &first, key, sizeof key)) {
+        struct bytes entry = {.data = NULL};
+        wire_text(&entry, 1, key);
+        bool well = value ? take_value(json, value, &entry) : json_skip(json);
+        if (well && value)
+            wire_bytes(to, map->id, entry.data, entry.used);
+        to->failed |= entry.failed;
+        bytes_fini(&entry);
+        if (!well)
+            return false;
+    }
+    return !json->why;
+}
+
 static bool take_field(struct json *json, const ProtobufCFieldDescriptor *field, struct bytes *to)
 {
     bool first = true;
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return take_value(json, field, to);
-    if (json_peek(json) != JSON_ARRAY) /* a map: none of our answers has one with members here */
-        return json_skip(json);
+    if (json_peek(json) == JSON_OBJECT)
+        return take_text_map(json, field, to);
     json_open(json, '[');
     while (json_element(json, &first))
         if (!take_value(json, field, to))
