@@ -113,6 +113,34 @@ static struct pen_model_offer *offer(struct carver *carver, const Penstock__Mode
         to->error_source = from->measured->source;
         to->error_repeatable = from->measured->repeatable;
     }
+    if (from->sequence) {
+        to->sequences = true;
+        to->sequence_idle_us = from->sequence->idle_us;
+        to->sequences_max = from->sequence->max_sequences;
+    }
+    return to;
+}
+
+static const struct pen_ensemble_link *links(struct carver *carver, Penstock__TensorLink *const *from, size_t count)
+{
+    struct pen_ensemble_link *to = carve(carver, count, sizeof *to);
+    for (size_t i = 0; to && i < count; i++) {
+        to[i] = (struct pen_ensemble_link){from[i]->port, from[i]->tensor};
+    }
+    return to;
+}
+
+static const struct pen_ensemble_step *steps(struct carver *carver, Penstock__EnsembleStep *const *from, size_t count)
+{
+    struct pen_ensemble_step *to = carve(carver, count, sizeof *to);
+    for (size_t i = 0; i < count; i++) {
+        const struct pen_ensemble_link *inputs = links(carver, from[i]->inputs, from[i]->n_inputs);
+        const struct pen_ensemble_link *outputs = links(carver, from[i]->outputs, from[i]->n_outputs);
+        if (to) {
+            to[i] = (struct pen_ensemble_step){from[i]->model, from[i]->version,   from[i]->n_inputs,
+                                               inputs,         from[i]->n_outputs, outputs};
+        }
+    }
     return to;
 }
 
@@ -144,6 +172,8 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         labels[i] =
             (struct pen_version_label){from->version_labels[i]->label, from->version_labels[i]->share_ppm / 1e6};
     }
+    size_t steps_count = first ? first->n_steps : 0;
+    const struct pen_ensemble_step *recipe = steps(carver, steps_count ? first->steps : NULL, steps_count);
     if (!to) {
         return NULL;
     }
@@ -170,6 +200,8 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .jobs_cancelled = from->jobs_cancelled,
         .forms = from->forms,
         .annotates = annotates(from),
+        .steps_count = steps_count,
+        .steps = recipe,
     };
     return to;
 }

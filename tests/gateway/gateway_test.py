@@ -52,6 +52,11 @@ def metadata(gateway):
     config = gateway.ask("v2/models/batched/versions/1/config").json
     check(config["max_batch_size"] == 8 and config["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [4], "optional": False}], "and not in the config", config)
     check(config["model_transaction_policy"] == {"decoupled": False} and "dynamic_batching" in config, "the config has what perf_analyzer reads", config)
+    keeps = gateway.ask("v2/models/adder/config").json
+    check(keeps["sequence_batching"]["max_sequence_idle_microseconds"] > 0 and "dynamic_batching" not in keeps, "a model that keeps state says so", keeps)
+    steps = gateway.ask("v2/models/chain/config").json["ensemble_scheduling"]["step"]
+    check(steps == [{"model_name": "same_fp32", "model_version": -1, "input_map": {"x": "in"}, "output_map": {"y": "between"}},
+                    {"model_name": "same_fp32", "model_version": -1, "input_map": {"x": "between"}, "output_map": {"y": "out"}}], "the steps of an ensemble", steps)
     check(gateway.ask("v2/models/batched/ready").status == 200 and gateway.ask("v2/models/batched/versions/1/ready").status == 200, "a model is ready")
     refused(gateway.ask("v2/models/batched/versions/7/ready"), 404, "version 7", "a version that is not there")
     refused(gateway.ask("v2/models/none"), 404, "none", "a model that is not there")

@@ -36,6 +36,26 @@ Test(transcode, an_object_becomes_the_message_of_its_names)
     bytes_fini(&bytes);
 }
 
+Test(transcode, a_map_has_an_entry_for_each_member)
+{
+    const ProtobufCMessageDescriptor *descriptor = &inference__model_ensembling__step__descriptor;
+    struct json json = reader_of("{\"model_name\":\"m\",\"input_map\":{\"a\":\"b\",\"c\":\"d\"},\"output_map\":{}}");
+    struct json wrong = reader_of("{\"input_map\":{\"a\":1}}"), open = reader_of("{\"input_map\":{\"a\":\"b\"");
+    struct bytes bytes = {.data = NULL}, none = {.data = NULL};
+    cr_assert(transcode_object(&json, descriptor, &bytes), "%s", json.why);
+    Inference__ModelEnsembling__Step *step = (Inference__ModelEnsembling__Step *)protobuf_c_message_unpack(
+        descriptor, NULL, bytes.used, (const uint8_t *)bytes.data);
+    cr_assert_not_null(step);
+    cr_assert(step->n_input_map == 2 && step->n_output_map == 0);
+    cr_assert_str_eq(step->input_map[0]->key, "a");
+    cr_assert_str_eq(step->input_map[1]->value, "d");
+    protobuf_c_message_free_unpacked(&step->base, NULL);
+    bytes_fini(&bytes);
+    cr_assert(!transcode_object(&wrong, descriptor, &none) && wrong.why, "a value of another type");
+    cr_assert(!transcode_object(&open, descriptor, &none) && open.why, "a map that does not end");
+    bytes_fini(&none);
+}
+
 Test(transcode, whole_numbers_keep_all_64_bits)
 {
     struct json json = reader_of("{\"count\":18446744073709551615,\"ns\":1}");

@@ -81,6 +81,10 @@ def calls(client):
     check(meta.name == "penstock" and "statistics" in meta.extensions, "server metadata", meta)
     meta = client.get_model_metadata("batched")
     check(list(meta.inputs[0].shape) == [-1, 4] and meta.inputs[0].datatype == "FP32" and list(meta.versions) == ["1"], "model metadata", meta)
+    check(client.get_model_config("adder").config.sequence_batching.max_sequence_idle_microseconds > 0, "a model that keeps state says so")
+    steps = client.get_model_config("chain").config.ensemble_scheduling.step
+    check([(step.model_name, step.model_version, dict(step.input_map), dict(step.output_map)) for step in steps] ==
+          [("same_fp32", -1, {"x": "in"}, {"y": "between"}), ("same_fp32", -1, {"x": "between"}, {"y": "out"})], "the steps of an ensemble", steps)
     config = client.get_model_config("batched").config
     check(config.max_batch_size == 8 and config.input[0].data_type == model_config_pb2.TYPE_FP32 and list(config.input[0].dims) == [4]
           and config.HasField("dynamic_batching") and not config.model_transaction_policy.decoupled, "model config", config)

@@ -108,6 +108,47 @@ static bool is_cacheable(const struct pen_model *model)
     return model->offers_count > 0 && model->offers[0]->cacheable;
 }
 
+static void write_links(const char *name, const struct pen_ensemble_link *links, size_t count, struct bytes *to)
+{
+    bytes_format(to, ",\"%s\":{", name);
+    for (size_t i = 0; i < count; i++) {
+        bytes_text(to, i ? "," : "");
+        bytes_json_text(to, links[i].tensor);
+        bytes_text(to, ":");
+        bytes_json_text(to, links[i].name);
+    }
+    bytes_text(to, "}");
+}
+
+/* model_version as Triton has it: -1 = whichever there is. */
+static void write_steps(const struct pen_model *model, struct bytes *to)
+{
+    bytes_text(to, ",\"ensemble_scheduling\":{\"step\":[");
+    for (size_t i = 0; i < model->steps_count; i++) {
+        const struct pen_ensemble_step *step = &model->steps[i];
+        bytes_text(to, i ? ",{\"model_name\":" : "{\"model_name\":");
+        bytes_json_text(to, step->model);
+        bytes_format(to, ",\"model_version\":%" PRId64, step->version ? (int64_t)step->version : (int64_t)-1);
+        write_links("input_map", step->inputs, step->inputs_count, to);
+        write_links("output_map", step->outputs, step->outputs_count, to);
+        bytes_text(to, "}");
+    }
+    bytes_text(to, "]}");
+}
+
+/* One of the three, by which clients know what kind of model it is. */
+static void write_scheduling(const struct pen_model *model, struct bytes *to)
+{
+    const struct pen_model_offer *first = model->offers_count ? model->offers[0] : NULL;
+    if (model->steps_count)
+        write_steps(model, to);
+    else if (first && first->sequences)
+        bytes_format(to, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%" PRIu64 "}",
+                     first->sequence_idle_us);
+    else if (model_batch_max(model) > 0)
+        bytes_text(to, ",\"dynamic_batching\":{}");
+}
+
 static void write_config(const struct pen_model *model, struct bytes *to)
 {
     uint32_t batch = model_batch_max(model);
@@ -125,9 +166,8 @@ static void write_config(const struct pen_model *model, struct bytes *to)
     bytes_text(to, "],\"output\":[");
     write_config_tensors(model->outputs, model->outputs_count, to);
     bytes_format(to, "],\"instance_group\":[{\"count\":%zu}]", model->offers_count);
-    if (batch > 0)
-        bytes_text(to, ",\"dynamic_batching\":{}");
     write_pictures(model, to);
+    write_scheduling(model, to);
     bytes_format(to, ",\"response_cache\":{\"enable\":%s},\"model_transaction_policy\":{\"decoupled\":false}}",
                  is_cacheable(model) ? "true" : "false");
 }

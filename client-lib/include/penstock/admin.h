@@ -52,13 +52,32 @@ struct pen_model_offer {
     uint64_t memory_bytes;
     size_t warm_count;
     const struct pen_warm_time *warm;
-    bool measured;            /**< its error is known: the fields below */
-    bool measures;            /**< it is not yet, and will be */
-    double error_largest;     /**< relative, against the reference backend; infinity: no number says it */
-    double error_mean;        /**< the same, on average */
-    uint32_t error_inputs;    /**< sets of inputs that it was measured on */
-    const char *error_source; /**< "calibration", "seeded", "steps", "reference"; "" when not measured */
-    bool error_repeatable;    /**< equal inputs gave equal bits */
+    bool measured;             /**< its error is known: the fields below */
+    bool measures;             /**< it is not yet, and will be */
+    double error_largest;      /**< relative, against the reference backend; infinity: no number says it */
+    double error_mean;         /**< the same, on average */
+    uint32_t error_inputs;     /**< sets of inputs that it was measured on */
+    const char *error_source;  /**< "calibration", "seeded", "steps", "reference"; "" when not measured */
+    bool error_repeatable;     /**< equal inputs gave equal bits */
+    bool sequences;            /**< it keeps state: each job belongs to a sequence */
+    uint64_t sequence_idle_us; /**< a sequence without a job for so long ends */
+    uint32_t sequences_max;    /**< of the model, on this worker */
+};
+
+/** Which tensor of an ensemble, or of its steps, is which tensor of a step's model. */
+struct pen_ensemble_link {
+    const char *tensor; /**< of the step's model */
+    const char *name;   /**< in the ensemble */
+};
+
+/** A step of an ensemble. */
+struct pen_ensemble_step {
+    const char *model;
+    uint64_t version; /**< 0 = as a job without a version */
+    size_t inputs_count;
+    const struct pen_ensemble_link *inputs;
+    size_t outputs_count;
+    const struct pen_ensemble_link *outputs;
 };
 
 /** A name that a version carries. */
@@ -92,6 +111,8 @@ struct pen_model {
     uint64_t jobs_cancelled; /**< not among jobs_failed */
     uint32_t forms;          /**< in which workers offer it: more than 1 while they differ in inputs, outputs or batch
                                 size; `inputs` and `outputs` are the newest form's */
+    size_t steps_count;      /**< of an ensemble; else 0 */
+    const struct pen_ensemble_step *steps;
 };
 
 /** A model that a worker has on disk and does not serve as its files and config.json say now. */
