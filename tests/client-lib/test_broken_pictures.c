@@ -122,7 +122,7 @@ Test(broken_pictures, what_is_no_file)
 {
     const struct pen_signature *const inputs[] = {&pixels, &files};
     for (size_t i = 0; i < 2; i++) {
-        file_write(NULL, 0);
+        file_write(whole, 0);
         cr_expect_neq(take(inputs[i], path), PEN_OK, "empty");
         cr_expect_neq(take(inputs[i], "/tmp"), PEN_OK, "a folder");
         cr_expect_neq(take(inputs[i], "/nowhere/at/all.png"), PEN_OK);

@@ -233,7 +233,8 @@ def main():
             done = subprocess.run([BIN / "penstock", "submit", "--broker", pool.clients, case, folder / "picture.png", "--json"], capture_output=True, text=True)
             answer = json.loads(done.stdout)["jobs"][0].get("answer") if done.returncode == 0 else None
             check(answer and right(answer, found), case, f"{found} {json.dumps(answer)[:600]} {done.stderr} {[l for l in (folder / 'worker2.log').read_text().splitlines() if case in l][:2]}")
-        pool.stop()
+        codes = pool.stop()
+        check(not any(codes), "the programs end in good order", codes)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 

@@ -151,7 +151,8 @@ def main():
         told, _, broken, _ = answers(one)
         right("one worker", told)
         check(broken.status == 400 and "step 1 (model 'find')" in broken.error, "one worker: a broken picture names the step", broken.body)
-        one.stop()
+        codes = one.stop()
+        check(not any(codes), "the programs end in good order", codes)
         spread = pool_of(root / "spread", [["find", "find_none", "turned", "upright", "nothing"], ["look", "look_one"]])
         apart, again, broken, gateway = answers(spread)
         right("two workers", apart)
@@ -162,7 +163,8 @@ def main():
         check(plain.status != 200 and "crop.boxes" in plain.error, "a client's own job has no such inputs", plain.body)
         logs = "".join(path.read_text() for path in (root / "spread").glob("worker*.log"))
         check("evt=ensemble_waits model=turned" in logs and "evt=ensemble_ready" not in logs, "no worker had the whole ensemble")
-        spread.stop()
+        codes = spread.stop()
+        check(not any(codes), "the programs end in good order", codes)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 

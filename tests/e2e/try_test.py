@@ -165,7 +165,8 @@ def off(page, folder):
     page.open(f"http://{http}/")
     check(page.await_true("document.querySelectorAll('#workers tbody tr.live').length === 1"), "the dashboard comes")
     check(page.run("document.querySelector('#previews').hidden && getComputedStyle(document.querySelector('#previews')).display === 'none'"), "and has no place for pictures")
-    pool.stop()
+    codes = pool.stop()
+    check(not any(codes), "the programs end in good order", codes)
 
 
 def address(pool):
@@ -189,7 +190,8 @@ def main():
             page_try(page, gateway)
             kept(pool, http, folder / "half.png")
             dashboard(page, http)
-            pool.stop()
+            codes = pool.stop()
+            check(not any(codes), "the programs end in good order", codes)
             (folder / "off").mkdir()
             (folder / "off/models").symlink_to(folder / "models")
             (folder / "off/half.png").symlink_to(folder / "half.png")

@@ -36,7 +36,7 @@ MAY_SEE = {
     "client-lib": {"proto", "picture"},
     "engine-tools": {"proto", "engine", "picture"},
     "engine-examples": {"proto:base", "engine:public"},
-    "examples": {"proto", "client-lib:public", "picture"},
+    "examples": {"proto", "client-lib:public"},
     "gateway": {"proto", "client-lib:public"},
 }
 
@@ -49,7 +49,7 @@ LIBRARIES = {
     "nghttp2": {"gateway"},
     "xxhash.h": {"proto", "engine"},
     "sodium": {"proto", "engine"},
-    "cjson": {"engine", "engine-tools", "worker", "client-lib", "broker"},
+    "cjson": {"engine", "engine-tools", "worker", "client-lib", "broker", "examples"},
     "xnnpack.h": {"engine"},
     "vulkan/vulkan.h": {"engine"},
     "pthreadpool.h": {"engine"},

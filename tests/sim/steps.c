@@ -11,7 +11,8 @@ enum part { FIRST, SECOND, THIRD, LINE, FORK };
 enum { WHOLE_LINE = 1u << SIM_PARTS, NEWER_SECOND = 2u << SIM_PARTS, PARTS_ALL = 4u << SIM_PARTS };
 
 static const struct wire_step line_steps[] = {{"first", "x", "t", false}, {"second", "t", "y", false}};
-static const struct wire_step fork_steps[] = {{"first", "x", "t", false}, {"second", "t", "y", false}, {"third", "x", "u", false}};
+static const struct wire_step fork_steps[] = {
+    {"first", "x", "t", false}, {"second", "t", "y", false}, {"third", "x", "u", false}};
 
 static const struct wire_model parts[SIM_PARTS] = {
     [FIRST] = {.name = "first",

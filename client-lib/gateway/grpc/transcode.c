@@ -50,6 +50,7 @@ const char *message_text(const ProtobufCMessage *message, const char *name)
 /* ---- values ---- */
 
 #define ENUM_TEXT_BYTES 64
+#define MAP_KEY_BYTES   256
 
 static bool take_text(struct json *json, uint32_t id, struct bytes *to)
 {
@@ -141,7 +142,7 @@ static bool is_map(const ProtobufCFieldDescriptor *field)
 static bool take_map(struct json *json, const ProtobufCFieldDescriptor *field, struct bytes *to)
 {
     const ProtobufCMessageDescriptor *of = field->descriptor;
-    char key[ENUM_TEXT_BYTES];
+    char key[MAP_KEY_BYTES];
     bool first = true;
     json_open(json, '{');
     while (json_member(json, &first, key, sizeof key)) {
