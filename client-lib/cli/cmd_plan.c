@@ -17,7 +17,7 @@ static const struct setting settings[] = {
     {.name = "margin", .type = SETTING_NUMBER, .offset = offsetof(struct plan_options, margin), .def = "0.2", .help = "part of the promised time that must stay free, 0 to 0.9"},
     {.name = "workers-max", .type = SETTING_INT, .offset = offsetof(struct plan_options, workers_max), .def = "64", .unit = "workers", .min = 1, .max = 1000, .help = "plans with more are not looked for"},
     {.name = "batch-max", .type = SETTING_INT, .offset = offsetof(struct plan_options, batch_max), .def = "0", .unit = "rows", .max = 1024, .help = "largest batch that is measured; 0 = max_batch_size of the pool's workers; of plan's own workers 32"},
-    {.name = "point", .type = SETTING_DURATION, .offset = offsetof(struct plan_options, point_us), .def = "500ms", .min = 10000, .max = 600000000, .help = "how long each point of a curve is measured, at least"},
+    {.name = "point", .type = SETTING_DURATION, .offset = offsetof(struct plan_options, point_us), .def = "500ms", .min = 10000, .max = 600000000, .help = "how long each point of a curve is measured, at least; those of one row four times as long"},
     {.name = "seed", .type = SETTING_INT, .offset = offsetof(struct plan_options, seed), .def = "1", .help = "of the simulated arrivals"},
     {.name = "curves", .type = SETTING_TEXT, .offset = offsetof(struct plan_options, curves), .def = "", .help = "read the curves of --save instead of measuring"},
     {.name = "save", .type = SETTING_TEXT, .offset = offsetof(struct plan_options, save), .def = "", .help = "write the measured curves there, as JSON"},

@@ -13,6 +13,8 @@
 #define WARM_UP_US      100000 /* before the first point: connections, caches, the engine's first runs */
 #define IN_FLIGHT_MAX   256
 
+#define ONE_ROW_TIMES                                                                                                  \
+    4 /* points of one row are measured so many times as long: rare pauses of the machine are found here */
 #define WAYS_ROOM (4 * SPREAD_SAMPLES)
 
 /* The samples of one run. */
@@ -92,11 +94,12 @@ static enum pen_status run(const struct plan_measurement *m, uint32_t rows, uint
 static enum pen_status run_long_enough(const struct plan_measurement *m, uint32_t rows, uint32_t in_flight,
                                        struct taking *taking, struct pen_error *reterr)
 {
-    enum pen_status status = run(m, rows, in_flight, m->point_us, taking, reterr);
+    int64_t point_us = rows == 1 ? ONE_ROW_TIMES * m->point_us : m->point_us;
+    enum pen_status status = run(m, rows, in_flight, point_us, taking, reterr);
     if (status == PEN_OK && (double)taking->count < SAMPLES_WANTED) {
         int64_t longer = (int64_t)ceil(SAMPLES_WANTED / (double)taking->count);
-        status = run(m, rows, in_flight, m->point_us * (longer < POINT_TIMES_MAX ? longer : POINT_TIMES_MAX), taking,
-                     reterr);
+        status =
+            run(m, rows, in_flight, point_us * (longer < POINT_TIMES_MAX ? longer : POINT_TIMES_MAX), taking, reterr);
     }
     return status;
 }
