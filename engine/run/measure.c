@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/reference/element_io.h"
+#include "error_complete.h"
 #include "graph/build_id.h"
 #include "run/measure_error.h"
 
@@ -347,7 +348,7 @@ enum pen_status pen_model_measure(struct pen_model *model, const struct pen_meas
     }
     status = pair_init(&pair, model, reterr);
     if (status == PEN_OK) {
-        status = sets_run(&pair, &sets, stop, &found, reterr);
+        status = error_complete(reterr, sets_run(&pair, &sets, stop, &found, reterr), "measure the model");
     }
     pair_fini(&pair);
     sets_fini(&sets);
