@@ -3,13 +3,10 @@
 
 #include <stddef.h>
 
-#include "assertion.h"
-
 enum pen_status error_complete(struct pen_error *reterr, enum pen_status status, const char *what)
 {
     if (status == PEN_OK || reterr == NULL || (reterr->status == status && reterr->text[0] != '\0'))
         return status;
-    PEN_ASSERT_SLOW(status == PEN_ERR_NO_MEMORY, "a failure has its sentence, unless it is a want of memory");
     if (status == PEN_ERR_NO_MEMORY)
         return pen_error_set(reterr, status, "no memory to %s", what);
     return pen_error_set(reterr, status, "cannot %s (%s)", what, pen_status_name(status));

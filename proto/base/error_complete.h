@@ -12,9 +12,8 @@
 
 /*
  * Returns `status`. A failure that has not written itself into reterr is written there: "no memory to WHAT". `what` is
- * an infinitive with its object: "load the model". Other failures than NO_MEMORY must bring their own sentence: they
- * get "cannot WHAT (STATUS)", and end a program with PENSTOCK_CHECKS. reterr: zero-initialised by who began; NULL is
- * fine.
+ * an infinitive with its object: "load the model". Other failures get "cannot WHAT (STATUS)": a device may end a run
+ * without a word. reterr: zero-initialised by who began; NULL is fine.
  */
 enum pen_status error_complete(struct pen_error *reterr, enum pen_status status, const char *what);
 

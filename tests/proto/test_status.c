@@ -67,6 +67,9 @@ Test(complete, a_failure_without_a_sentence_gets_one)
     cr_expect_eq(error_complete(&error, PEN_ERR_NO_MEMORY, "run the model"), PEN_ERR_NO_MEMORY);
     cr_expect_str_eq(error.text, "no memory to run the model");
     cr_expect_eq(error_complete(NULL, PEN_ERR_NO_MEMORY, "run the model"), PEN_ERR_NO_MEMORY);
+    error = (struct pen_error){.status = PEN_ERR_DEVICE_LOST, .text = ""};
+    cr_expect_eq(error_complete(&error, PEN_ERR_DEVICE_LOST, "run the model"), PEN_ERR_DEVICE_LOST);
+    cr_expect_str_eq(error.text, "cannot run the model (DEVICE_LOST)");
 }
 
 Test(complete, what_has_its_sentence_keeps_it)
