@@ -1,8 +1,10 @@
 /* worker.c - builds the parts in order, runs serve.c on this thread, frees the parts in reverse order. */
 #include "worker.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "descriptors.h"
+#include "error_complete.h"
 #include "job_id.h"
 #include "large_block.h"
 #include "measure.h"
@@ -206,6 +208,13 @@ static enum pen_status debugger_make(struct worker *worker, struct pen_error *re
     return status == PEN_OK ? debugger_new(env, &worker->debugger, reterr) : status;
 }
 
+static int start_failed(const struct pen_error *error)
+{
+    PEN_ASSERT_SLOW(error->status != PEN_OK && error->text[0], "a start that failed has a status and a sentence");
+    log_event(LOG_ERROR, "start_failed", "status=%s error=%s", pen_status_name(error->status), error->text);
+    return WORKER_EXIT_FAILED;
+}
+
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
@@ -233,8 +242,7 @@ static int models_load(struct worker *worker)
     if (status == PEN_OK)
         status = catalog_load(&worker->catalog, worker->engine, signals_asked, model_warm, worker, &error);
     if (status != PEN_OK) {
-        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
-        return WORKER_EXIT_FAILED;
+        return start_failed(&error);
     }
     wholes_measure_first(worker);
     return models_verdict(worker);
@@ -487,11 +495,10 @@ static int serve(struct worker *worker)
     if (status == PEN_OK)
         status = watch_open(worker, &error);
     if (status == PEN_OK && worker->measurer)
-        status = measurer_start(worker->measurer, measured_tell, worker->watch);
-    if (status != PEN_OK) {
-        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
-        return WORKER_EXIT_FAILED;
-    }
+        status = error_complete(&error, measurer_start(worker->measurer, measured_tell, worker->watch),
+                                "start the thread that measures models");
+    if (status != PEN_OK)
+        return start_failed(&error);
     state.update.watch = worker->watch;
     state.orders = worker->orders;
     urgency_ask((uint64_t)worker->options->wake_slice_us); /* for this thread, and those of libzmq, which start now */
@@ -515,11 +522,7 @@ static int life(struct worker *worker)
         return WORKER_EXIT_OK;
     }
     identity_fill(worker);
-    if (parts_open(worker, &error) != PEN_OK) {
-        log_event(LOG_ERROR, "start_failed", "error=%s", error.text);
-        return WORKER_EXIT_FAILED;
-    }
-    return serve(worker);
+    return parts_open(worker, &error) == PEN_OK ? serve(worker) : start_failed(&error);
 }
 
 /* Payloads of a few hundred KiB come and go: keeps them on the heap instead of mapping and unmapping each one. */
@@ -533,8 +536,11 @@ static void malloc_tune(void)
 int worker_run(const struct options *options, uint64_t start_us)
 {
     struct worker *worker = calloc(1, sizeof *worker);
-    if (!worker)
-        return WORKER_EXIT_FAILED;
+    struct pen_error error = {0};
+    if (!worker) {
+        pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to begin");
+        return start_failed(&error);
+    }
     malloc_tune();
     worker->options = options;
     worker->start_us = start_us;

@@ -125,7 +125,6 @@ static enum pen_status make_request(const struct session *session, const struct 
         pass_context(env->job, job->traceparent, &patch);
     if (env->meta_bytes + patch.used > FRAME_META_BYTES_MAX)
         return PEN_ERR_TOO_LARGE;
-    own.major = FRAME_VERSION_MAJOR;
     own.minor = FRAME_VERSION_MINOR;
     /* ALONE is set by the broker alone, and DIGEST_FIRST was meant for the broker */
     own.flags &= (uint16_t) ~(FRAME_FLAG_ALONE | FRAME_FLAG_DIGEST_FIRST);

@@ -3,9 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor_codec.h"
 #include "utf8.h"
 
-/* Keeps whole UTF-8 characters, at most `bytes` in all; invalid bytes become '?'. */
+#define NO_REASON "the worker gives no reason"
+
+/* Keeps whole UTF-8 characters, at most `bytes` in all; invalid bytes become '?'. A text that a message does not have
+   is a constant of protobuf-c: only a byte that is not the end may be written. */
 static void tidy(char *text, size_t bytes)
 {
     size_t at = 0, length;
@@ -17,7 +21,8 @@ static void tidy(char *text, size_t bytes)
         if (at + length > bytes)
             break;
     }
-    text[at] = '\0';
+    if (text[at])
+        text[at] = '\0';
     fleet_clean(text);
 }
 
@@ -41,6 +46,8 @@ void failures_take(struct worker *worker, Penstock__ModelFailure **list, size_t 
         tidy(failure->error, FAILURE_TEXT_BYTES);
         if (is_known(list, worker->failures_listed, failure))
             continue;
+        if (!failure->error[0])
+            failure->error = meta_text(NO_REASON);
         if (failure->status == PEN_OK || failure->status >= PEN_STATUS_COUNT)
             failure->status = PEN_ERR_INTERNAL;
         list[worker->failures_listed++] = failure;

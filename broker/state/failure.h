@@ -16,7 +16,8 @@
 #define FAILURE_TEXT_BYTES 512u
 #define FAILURES_LISTED    512u /* of all workers together, in an answer or a snapshot */
 
-/* Replaces the worker's list: at most FAILURES_MAX of `list`; `count` is the number in all. */
+/* Replaces the worker's list: at most FAILURES_MAX of `list`; `count` is the number in all. A failure without a status
+   is INTERNAL, one without a sentence gets one. */
 void failures_take(struct worker *worker, Penstock__ModelFailure **list, size_t listed, uint32_t count);
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/reference/evaluate.h"
+#include "error_complete.h"
 #include "graph/explain.h"
 #include "graph/pass.h"
 
@@ -279,7 +280,7 @@ static enum pen_status engine_make(struct pen_env *env, struct pen_engine **ret_
     reference_evaluator_register(); /* graphs are read only with an engine */
     e->env = env;
     pthread_mutex_init(&e->load_lock, NULL);
-    enum pen_status status = backends_open(e, reterr);
+    enum pen_status status = error_complete(reterr, backends_open(e, reterr), "open the backends");
     if (status != PEN_OK) {
         pen_engine_free(e);
         return status;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "error_complete.h"
 #include "graph/build_id.h"
 #include "run/measure_error.h"
 #include "run/measure_kept.h"
@@ -115,7 +116,7 @@ enum pen_status pen_model_measure(struct pen_model *model, const struct pen_meas
     }
     status = measure_pair_init(&pair, model, reterr);
     if (status == PEN_OK) {
-        status = sets_run(&pair, &sets, stop, &found, reterr);
+        status = error_complete(reterr, sets_run(&pair, &sets, stop, &found, reterr), "measure the model");
     }
     measure_pair_fini(&pair);
     measure_sets_fini(&sets);

@@ -1,5 +1,6 @@
 #include "graph/explain.h"
 #include "graph/kept.h"
+#include "error_complete.h"
 #include "run/internal.h"
 #include "run/precision.h"
 
@@ -163,7 +164,7 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
     m->engine = engine;
     m->ledger.budget = engine->options.budget_bytes;
     atomic_fetch_add(&engine_counters.models, 1);
-    enum pen_status status = load(m, path, folder, reterr);
+    enum pen_status status = error_complete(reterr, load(m, path, folder, reterr), "load the model");
     if (status != PEN_OK) {
         pen_model_free(m);
         return status;

@@ -1,6 +1,7 @@
 #include "run/runner.h"
 
 #include "assertion.h"
+#include "error_complete.h"
 #include "run/bucket_explain.h"
 #include "run/debug_log.h"
 #include "run/deviation.h"
@@ -173,6 +174,7 @@ static enum pen_status bucket_make(struct runner *r, const struct shape *in_shap
         struct pen_error inner = {0};
         enum pen_status status = bucket_new(r->program, in_shapes, &a, ret_bucket, &inner);
         if (status != PEN_ERR_TOO_LARGE || a.taken <= a.limit) {
+            error_complete(&inner, status, "prepare a run of these input shapes");
             return status == PEN_OK ? status : pen_error_set(reterr, status, "%s", inner.text);
         }
         if (!room_for(c, a.taken - held)) {

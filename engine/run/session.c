@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "assertion.h"
+#include "error_complete.h"
 #include "run/wire_string.h"
 #include "words.h"
 
@@ -280,8 +281,8 @@ enum pen_status session_conclude(struct pen_session *s, const struct chosen *ran
     if (status == PEN_ERR_NO_MEMORY && s->context.arena.own_refused) {
         status = arena_spent(s, reterr);
     }
-    if (status != PEN_OK && reterr != NULL && reterr->text[0] == '\0') {
-        return pen_error_set(reterr, status, "the run failed (%s)", pen_status_name(status));
+    if (status != PEN_OK) {
+        return error_complete(reterr, status, "run the model");
     }
     *ret_outputs = s->outputs;
     *ret_count = s->model->output_count;

@@ -1,6 +1,7 @@
 #include "run/session_device.h"
 
 #include "assertion.h"
+#include "error_complete.h"
 
 /* Runs of a session between submit and await. A device has those that have begun; one that cannot begin ahead waits for its await, alone. */
 
@@ -36,7 +37,7 @@ enum pen_status pen_session_submit(struct pen_session *session, const struct pen
     }
     if (window > 1) {
         session_context_set(session, stop, reterr);
-        status = runner_begin(f.ran.runner, f.ran.bucket);
+        status = error_complete(reterr, runner_begin(f.ran.runner, f.ran.bucket), "begin a run");
         f.begun = true;
     }
     if (status == PEN_OK) {

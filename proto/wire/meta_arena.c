@@ -65,6 +65,11 @@ void meta_arena_init(struct meta_arena *arena, size_t limit_bytes)
     };
 }
 
+bool meta_arena_reserve(struct meta_arena *arena)
+{
+    return arena->blocks || block_new(arena, 1);
+}
+
 void meta_arena_reset(struct meta_arena *arena)
 {
     struct meta_block *kept = NULL;

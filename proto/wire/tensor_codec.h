@@ -36,6 +36,8 @@ struct meta_arena {
     const char *nul; /* the field whose text has a NUL byte, so that the meta was refused; NULL = none */
 };
 void meta_arena_init(struct meta_arena *arena, size_t limit_bytes);
+/* Gets the first block now (8 KiB), so that messages that fit there need no memory later. False: there is none. */
+bool meta_arena_reserve(struct meta_arena *arena);
 void meta_arena_reset(struct meta_arena *arena); /* keeps one block of at most 256 KiB: no malloc in the steady state */
 void meta_arena_fini(struct meta_arena *arena);
 

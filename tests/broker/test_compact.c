@@ -207,3 +207,55 @@ Test(compact, real_file_stays_within_its_cap, .timeout = 120)
     unlink(path);
     cr_assert_eq(rmdir(folder), 0, "no other file is left");
 }
+
+/* ---- a full journal --------------------------------------------------------------------------------------------------------------- */
+
+#define RECORD ((uint64_t)JOURNAL_HEADER_BYTES + PAYLOAD)
+
+static int (*paper_write)(struct journal_file *file, const void *bytes, size_t size);
+static enum pen_status while_writing;
+
+/* Another record comes while the disk has the batch. */
+static int write_slowly(struct journal_file *file, const void *bytes, size_t size)
+{
+    static uint64_t sequence = 100;
+    while_writing = append(JOURNAL_ACCEPTED, ++sequence, NEVER);
+    return paper_write(file, bytes, size);
+}
+
+/* `written` records are in the file, one is on its way, and one more comes. */
+static enum pen_status comes_while_writing(uint64_t bytes_max, uint64_t written)
+{
+    static uint64_t sequence;
+    end();
+    paper = paper_new();
+    cr_assert_eq(journal_open_file(&paper->file, 0, bytes_max, &journal), PEN_OK);
+    for (uint64_t i = 0; i < written; i++)
+        cr_assert_eq(append(JOURNAL_ACCEPTED, ++sequence, NEVER), PEN_OK);
+    journal_work(journal);
+    paper_write = paper->file.write;
+    paper->file.write = write_slowly;
+    cr_assert_eq(append(JOURNAL_ACCEPTED, ++sequence, NEVER), PEN_OK);
+    journal_work(journal);
+    paper->file.write = paper_write;
+    return while_writing;
+}
+
+Test(compact, what_is_being_written_counts_for_the_largest_size)
+{
+    for (uint64_t written = 0; written < 3; written++) {
+        cr_expect_eq(comes_while_writing((written + 2) * RECORD, written), PEN_OK, "the last that fits");
+        cr_expect_eq(comes_while_writing((written + 2) * RECORD - 1, written), PEN_ERR_BUSY);
+    }
+    cr_expect_eq(append(JOURNAL_ACCEPTED, 1, NEVER), PEN_ERR_BUSY, "nor does it fit when that is written");
+}
+
+Test(compact, what_waits_counts_for_the_largest_size)
+{
+    end();
+    paper = paper_new();
+    cr_assert_eq(journal_open_file(&paper->file, 0, 2 * RECORD, &journal), PEN_OK);
+    cr_assert_eq(append(JOURNAL_ACCEPTED, 1, NEVER), PEN_OK);
+    cr_assert_eq(append(JOURNAL_ACCEPTED, 2, NEVER), PEN_OK);
+    cr_expect_eq(append(JOURNAL_ACCEPTED, 3, NEVER), PEN_ERR_BUSY);
+}

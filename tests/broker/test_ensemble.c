@@ -368,3 +368,60 @@ Test(ensemble, only_the_outputs_that_were_asked_for_are_sent)
         penstock__result_meta__free_unpacked(result, NULL);
     }
 }
+
+/* ---- what a step is asked for ---- */
+
+static Penstock__JobMeta *step_meta(const struct sent *sent)
+{
+    Penstock__JobMeta *meta = penstock__job_meta__unpack(NULL, sent->env.meta_bytes, sent->meta);
+    cr_assert_not_null(meta);
+    return meta;
+}
+
+Test(ensemble, classes_are_asked_for_only_of_what_the_whole_gives)
+{
+    struct wire_job job = job_of(ALICE);
+    open_line();
+    job.top_k = 3;
+    desk_submit(desk, ALICE, &job);
+    for (uint32_t step = 0; step < 2; step++) {
+        struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+        cr_assert(sent && sent->peer == (step == 0 ? ONE : TWO));
+        Penstock__JobMeta *meta = step_meta(sent);
+        cr_expect_eq(meta->top_k, step == 0 ? 0u : 3u, "step %u", step);
+        penstock__job_meta__free_unpacked(meta, NULL);
+        desk_result(desk, sent->peer, sent_job(sent, 0), 0, (uint8_t)step);
+    }
+    expect_value(job.id, 1, false);
+}
+
+/* Too large for a meta: a raw frame behind the header. */
+Test(ensemble, large_tensors_reach_the_steps_as_they_are)
+{
+    enum { LARGE = 5000 };
+    static const struct wire_step steps[] = {{"a", "x", "y1"}, {"b", "x", "y"}};
+    struct wire_model a = model_of("a", 1), b = model_of("b", 2), all[] = {ensemble(steps, 2), a, b};
+    all[0].dim = all[1].dim = all[2].dim = LARGE;
+    all[0].gives_more = 1;
+    desk_open(desk);
+    add_worker(ONE, all, 3);
+    desk_client(desk, ALICE, ALICE);
+    struct wire_job job = job_of(ALICE);
+    job.dims[0] = 1;
+    job.dims[1] = LARGE;
+    job.raw = true; /* of zeros */
+    job.true_digest = false;
+    desk_submit(desk, ALICE, &job);
+    for (unsigned i = 0; i < 2; i++) {
+        struct sent *sent = desk_next(&desk->workers, FRAME_SUBMIT);
+        cr_assert(sent && sent->count == 2 && sent->env.frames == 1, "a header and one raw frame");
+        cr_expect_eq(zmq_msg_size(&sent->frames[1]), (size_t)LARGE);
+        for (size_t k = 0; k < LARGE; k++)
+            cr_assert_eq(((const uint8_t *)zmq_msg_data(&sent->frames[1]))[k], 0);
+        Penstock__JobMeta *meta = step_meta(sent);
+        cr_expect(meta->n_inputs == 1 && meta->inputs[0]->frame == 1);
+        penstock__job_meta__free_unpacked(meta, NULL);
+        desk_result(desk, ONE, sent_job(sent, 0), 0, (uint8_t)i);
+    }
+    penstock__result_meta__free_unpacked(expect_result(job.id, PEN_OK), NULL);
+}

@@ -196,3 +196,21 @@ Test(failures, what_a_hostile_worker_says_of_them_is_bounded_and_cleaned)
     snapshot_free(snapshot);
     desk_free(desk);
 }
+
+/* A text that a message does not have is one of protobuf-c's constants, which nobody may write to. */
+Test(failures, one_that_says_nothing_gets_a_status_and_a_sentence)
+{
+    Penstock__ModelFailure bare = PENSTOCK__MODEL_FAILURE__INIT, mute = failure("bad", 1, "", false);
+    Penstock__ModelFailure *list[] = {&bare, &mute};
+    mute.status = PEN_OK;
+    struct desk *desk = open_with(true, list, 2);
+    Penstock__ControlReply *reply = desk_ask(desk, "models", "", NULL);
+    cr_assert(reply->n_failures == 2);
+    for (size_t i = 0; i < 2; i++) {
+        cr_expect(reply->failures[i]->failure->status == PEN_ERR_INTERNAL);
+        cr_expect_str_eq(reply->failures[i]->failure->error, "the worker gives no reason");
+    }
+    penstock__control_reply__free_unpacked(reply, NULL);
+    refused(desk, 1, "bad", 0, PEN_ERR_NOT_FOUND, "worker w9 could not load it: the worker gives no reason");
+    desk_free(desk);
+}

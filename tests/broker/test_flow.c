@@ -172,6 +172,30 @@ Test(flow, client_whose_refusal_found_no_room_is_asked_to_send_its_jobs_again)
     desk_free(desk);
 }
 
+/* Both at once: results that wait, and a refusal that found no room. */
+Test(flow, client_that_reads_again_gets_what_waits_and_then_the_question)
+{
+    struct desk *desk = flow_desk(1);
+    desk->options.peer_bytes = 500;
+    for (uint64_t i = 1; i <= 5; i++)
+        flow_submit(desk, "slow", i, (struct wire_job){.fill = 1});
+    for (uint64_t i = 1; i <= 5; i++)
+        desk_result(desk, 901, (struct job_id){0xA, i}, 0, 1);
+    for (uint64_t i = 6; i <= 20; i++)
+        flow_submit(desk, "nowhere", i, (struct wire_job){.fill = 1});
+    struct session *session = desk->broker.sessions.all.tqh_first;
+    cr_assert(session->unsent > 0 && session->missed);
+    for (unsigned i = 0; i < 40 && session->unsent > 0; i++)
+        desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
+    cr_assert_eq(session->unsent, 0);
+    cr_assert(!link_full(&session->link, 500));
+    cr_expect_eq(desk_pending(&desk->clients, FRAME_RESUME), 1, "at once: another PONG may not come");
+    for (unsigned i = 0; i < 4; i++)
+        desk_say_client(desk, 1, envelope_make(FRAME_PONG), NULL, 0, 0);
+    cr_assert_eq(desk_pending(&desk->clients, FRAME_RESUME), 1, "once");
+    desk_free(desk);
+}
+
 Test(flow, drain_refuses_new_jobs_and_finishes_the_others)
 {
     struct desk *desk = flow_desk(1);

@@ -1,6 +1,7 @@
 /* Traces on their way to a collector: a batch at a time, counted as it ends; what cannot be sent is dropped and counted. The collector is a thread of this test. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static struct collector {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool go;
+    bool go, slowly; /* slowly: the answer comes byte by byte */
     unsigned requests, traces;
     char head[512];
 } collector = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -62,7 +63,12 @@ static void serve(int fd)
     collector.traces += times(text, "\"penstock.job\""); /* one root span each */
     snprintf(collector.head, sizeof collector.head, "%.200s", text);
     pthread_mutex_unlock(&collector.lock);
-    (void)!write(fd, answer, strlen(answer));
+    size_t length = strlen(answer), step = collector.slowly ? 1 : length;
+    for (size_t at = 0; at < length; at += step) {
+        (void)!write(fd, answer + at, step);
+        if (collector.slowly)
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* so that it is read alone */
+    }
     free(text);
 }
 
@@ -189,4 +195,18 @@ Test(otlp, what_waits_is_bounded)
     otlp_free(otlp);
     close_collector();
     cr_expect_eq(collector.traces, report.exported);
+}
+
+Test(otlp, an_answer_may_come_byte_by_byte)
+{
+    int on = 1;
+    collector.slowly = true;
+    open_collector("HTTP/1.1 200 OK\r\n\r\n");
+    setsockopt(collector.door, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets inherit it */
+    struct otlp *otlp = open_otlp();
+    push(otlp, BATCH);
+    struct otlp_report report = report_when(otlp, BATCH);
+    cr_expect(report.exported == BATCH && report.dropped == 0 && report.failures == 0);
+    otlp_free(otlp);
+    close_collector();
 }

@@ -1,3 +1,4 @@
+#include "error_complete.h"
 #include "penstock/status.h"
 
 #include <criterion/criterion.h>
@@ -54,4 +55,29 @@ Test(status, a_long_text_is_cut_between_characters)
         cr_assert_geq(length, sizeof error.text - 4);
         cr_assert_eq((length - pad) % 3, 0, "pad %zu length %zu", pad, length);
     }
+}
+
+Test(complete, a_failure_without_a_sentence_gets_one)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    cr_expect_eq(error_complete(&error, PEN_ERR_NO_MEMORY, "load the model"), PEN_ERR_NO_MEMORY);
+    cr_expect_eq(error.status, PEN_ERR_NO_MEMORY);
+    cr_expect_str_eq(error.text, "no memory to load the model");
+    error = (struct pen_error){.status = PEN_ERR_SHAPE, .text = "of another failure, which was got over"};
+    cr_expect_eq(error_complete(&error, PEN_ERR_NO_MEMORY, "run the model"), PEN_ERR_NO_MEMORY);
+    cr_expect_str_eq(error.text, "no memory to run the model");
+    cr_expect_eq(error_complete(NULL, PEN_ERR_NO_MEMORY, "run the model"), PEN_ERR_NO_MEMORY);
+    error = (struct pen_error){.status = PEN_ERR_DEVICE_LOST, .text = ""};
+    cr_expect_eq(error_complete(&error, PEN_ERR_DEVICE_LOST, "run the model"), PEN_ERR_DEVICE_LOST);
+    cr_expect_str_eq(error.text, "cannot run the model (DEVICE_LOST)");
+}
+
+Test(complete, what_has_its_sentence_keeps_it)
+{
+    struct pen_error error = {.status = PEN_ERR_SHAPE, .text = "input 'x' must be [1, 2]"};
+    cr_expect_eq(error_complete(&error, PEN_ERR_SHAPE, "run the model"), PEN_ERR_SHAPE);
+    cr_expect_str_eq(error.text, "input 'x' must be [1, 2]");
+    error = (struct pen_error){.status = PEN_OK, .text = ""};
+    cr_expect_eq(error_complete(&error, PEN_OK, "run the model"), PEN_OK);
+    cr_expect(error.status == PEN_OK && error.text[0] == '\0', "a success says nothing");
 }

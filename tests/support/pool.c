@@ -114,6 +114,27 @@ size_t pool_add_worker(struct pool *pool, const char *backend, const char *model
     return pool->workers_count - 1;
 }
 
+/* A program of ours that ended by itself, in a way that none should. */
+static bool has_crashed(struct process *process)
+{
+    static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE};
+    int status = process_alive(process) ? 0 : process_wait(process, 0);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        if (status == 128 + signals[i]) {
+            return true;
+        }
+    }
+    return status != 0 && (strstr(process_err(process), "ERROR: AddressSanitizer") ||
+                           strstr(process_err(process), ": runtime error: "));
+}
+
+void pool_check(const struct pool *pool)
+{
+    if (pool->broker && has_crashed(pool->broker)) {
+        support_fail("the broker has crashed; its log:\n%s", process_err(pool->broker));
+    }
+}
+
 static void stop_one(struct process *process, const char *what)
 {
     if (process && process_alive(process)) {
@@ -132,6 +153,7 @@ void pool_stop(struct pool *pool)
     for (size_t i = 0; i < pool->workers_count; i++) {
         stop_one(pool->workers[i], "a worker");
     }
+    pool_check(pool);
     stop_one(pool->broker, "the broker");
     memset(pool, 0, sizeof *pool);
 }

@@ -34,6 +34,8 @@ struct process *pool_start_worker(struct pool *pool, const char *backend, const 
                                   const char *const extra[]);
 /* Ends all with SIGTERM, workers first, and fails the test when one does not exit with 0 in time. Killed ones are passed over. */
 void pool_stop(struct pool *pool);
+/* Fails the test with the broker's log when the broker has crashed. pool_stop does so, too; ask where its clients would only wait. */
+void pool_check(const struct pool *pool);
 
 /* Runs `penstock VERB --broker ENDPOINT ...`; argv without these three, NULL-terminated. As process_run. */
 int pool_cli(struct pool *pool, const char *verb, const char *const argv[], char **ret_out, char **ret_err);

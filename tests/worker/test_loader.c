@@ -26,7 +26,7 @@ static struct call {
 } calls[CALLS_MAX], freed;
 static size_t calls_count;
 static pthread_t asked;
-static bool scripted;
+static bool scripted, warm_fails;
 
 static size_t threads_count(void)
 {
@@ -58,6 +58,8 @@ void __wrap_pen_model_free(struct pen_model *model);
 enum pen_status __wrap_pen_session_warm(struct pen_session *session, const struct pen_tensor *inputs, size_t count,
                                         uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr)
 {
+    if (warm_fails)
+        return PEN_ERR_NO_MEMORY; /* as an inner function that says no more */
     enum pen_status status = __real_pen_session_warm(session, inputs, count, ret_prepare_us, ret_run_us, reterr);
     cr_assert(calls_count < CALLS_MAX);
     calls[calls_count++] = call_now();
@@ -81,8 +83,9 @@ void __wrap_pen_model_free(struct pen_model *model)
 
 /* ---- a model's way in and out -------------------------------------------------------------------------------------------------------- */
 
-/* digits on that backend, loaded beside whatever serves. */
-static struct served *load_digits(const char *backend, uint32_t threads, struct pen_engine **ret_engine)
+/* digits on that backend, loaded beside whatever serves. NULL: *ret_error says why. */
+static struct served *load_digits_or(const char *backend, uint32_t threads, struct pen_engine **ret_engine,
+                                     struct pen_error *ret_error)
 {
     static const char *const choice[] = {"digits"};
     struct pen_engine_options options;
@@ -98,9 +101,30 @@ static struct served *load_digits(const char *backend, uint32_t threads, struct 
     cr_assert_eq(pen_engine_new(&options, ret_engine, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(catalog_scan(PENSTOCK_SOURCE "/deploy/models", choice, 1, &found, &error), PEN_OK, "%s", error.text);
     asked = pthread_self();
-    cr_assert_eq(loader_run(*ret_engine, &found.entries[0], 1, threads, &served, &error), PEN_OK, "%s", error.text);
+    *ret_error = (struct pen_error){.status = PEN_OK};
+    enum pen_status status = loader_run(*ret_engine, &found.entries[0], 1, threads, &served, ret_error);
+    cr_assert_eq(status, ret_error->status);
     catalog_fini(&found);
+    return status == PEN_OK ? served : NULL;
+}
+
+static struct served *load_digits(const char *backend, uint32_t threads, struct pen_engine **ret_engine)
+{
+    struct pen_error error;
+    struct served *served = load_digits_or(backend, threads, ret_engine, &error);
+    cr_assert(served, "%s", error.text);
     return served;
+}
+
+Test(loader, a_load_that_fails_has_a_sentence)
+{
+    struct pen_engine *engine = NULL;
+    struct pen_error error;
+    warm_fails = true;
+    cr_assert_null(load_digits_or("reference", 1, &engine, &error));
+    cr_expect_eq(error.status, PEN_ERR_NO_MEMORY);
+    cr_expect_str_eq(error.text, "no memory to load the model");
+    pen_engine_free(engine);
 }
 
 Test(loader, a_model_is_loaded_warmed_and_freed_at_the_lowest_priority)

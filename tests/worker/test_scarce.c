@@ -46,6 +46,7 @@ static bool worker_there(void)
         pen_client_workers_free(list);
         if (there)
             return true;
+        pool_check(&pool);
         cr_assert(support_now_us() < until_us, "the worker neither serves nor ends");
         support_sleep_ms(1);
     }
@@ -130,6 +131,7 @@ static void all_well(unsigned seed, const char *how, unsigned long number)
 static void verdict(const char *how, unsigned long number)
 {
     unsigned answers = 0;
+    pool_check(&pool);
     for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
         answers += tally.ended[i];
     cr_expect_eq(tally.lost, 0u, "%s %lu: %u jobs did not end: %s", how, number, tally.lost, tally.sentence);
@@ -164,7 +166,7 @@ static void start_once(void)
     worker_stop();
 }
 
-Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begin, .fini = end, .timeout = 600)
+Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begin, .fini = end, .timeout = 120)
 {
     static const unsigned step = 3; /* of some hundreds; what falls between is made up for by place */
     unsigned long k = 1;
@@ -192,7 +194,7 @@ Test(scarce, each_allocation_of_a_serving_worker_fails_in_its_turn, .init = begi
               "%u and %u", tally.ended[PEN_OK], tally.ended[PEN_ERR_NO_MEMORY]);
 }
 
-Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, .fini = end, .timeout = 600)
+Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, .fini = end, .timeout = 120)
 {
     static const unsigned rows[] = {3, 5, 7, 11, 17, 29, 47, 97, 199};
     cr_assert_eq(worker_start(), -1);
@@ -206,7 +208,7 @@ Test(scarce, every_so_many_allocations_of_a_serving_worker_fail, .init = begin, 
     cr_expect_gt(lean_failed(), 100u, "%lu allocations failed", lean_failed());
 }
 
-Test(scarce, a_start_without_memory_ends_or_serves, .init = begin, .fini = end, .timeout = 600)
+Test(scarce, a_start_without_memory_ends_or_serves, .init = begin, .fini = end, .timeout = 120)
 {
     lean_fail_kth(1000000);
     start_once();

@@ -137,13 +137,11 @@ uint64_t brokers_next_us(const struct brokers *brokers)
 
 void brokers_hello_replace(struct brokers *brokers, struct hello *hello, uint64_t now_us)
 {
-    struct pen_error error = {0};
     hello_free(brokers->context.hello);
     brokers->context.hello = hello;
     for (size_t i = 0; i < brokers->count; i++) {
-        struct link *link = &brokers->links[i];
-        if (link->state == LINK_HELLO && link_connect(link, now_us, &error) != PEN_OK)
-            log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+        if (brokers->links[i].state == LINK_HELLO)
+            link_reconnect(&brokers->links[i], now_us);
     }
 }
 

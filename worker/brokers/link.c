@@ -7,7 +7,6 @@
 #include "deadline.h"
 #include "keys.h"
 #include "notify.h"
-#include "tensor_codec.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -32,6 +31,7 @@ void link_init(struct link *link, const struct link_context *context, const char
     *link = (struct link){
         .context = context, .endpoint = endpoint, .heartbeat_us = HEARTBEAT_US, .liveness_us = LIVENESS_US};
     in_flight_init(&link->in_flight, held_jobs, held_bytes);
+    meta_arena_init(&link->answer, WELCOME_BYTES_MAX * 4);
 }
 
 static void keep(struct link *link, struct reply *reply);
@@ -74,6 +74,7 @@ void link_fini(struct link *link)
 {
     while (link->unsent)
         unsent_drop_first(link);
+    meta_arena_fini(&link->answer);
     bulk_way_fini(&link->transfers.way);
     in_flight_fini(&link->in_flight);
 }
@@ -118,6 +119,8 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
 {
     zmq_msg_t frame;
     PEN_ASSERT(link->socket && link->context->hello, "a hello has a connection to go on, and models to tell");
+    if (!meta_arena_reserve(&link->answer))
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the answer to the hello");
     enum pen_status status = hello_frame(link->context->hello, &link->in_flight, link->unsent, &frame, reterr);
     if (status != PEN_OK)
         return status;
@@ -194,6 +197,26 @@ enum pen_status link_attach(struct link *link, struct pen_error *reterr)
     return status;
 }
 
+static uint64_t hello_wait_us(const struct link *link)
+{
+    return (uint64_t)HELLO_WAIT_US << (link->unanswered < HELLO_DOUBLINGS ? link->unanswered : HELLO_DOUBLINGS);
+}
+
+/* link_check() says hello again, as after one that nobody has answered. */
+static void hello_again(struct link *link, enum pen_status why, uint64_t now_us)
+{
+    link->hello_us = now_us - (why == PEN_ERR_NO_MEMORY ? hello_wait_us(link) - MEMORY_WAIT_US : 0);
+}
+
+void link_reconnect(struct link *link, uint64_t now_us)
+{
+    struct pen_error error = {0};
+    if (link_connect(link, now_us, &error) == PEN_OK)
+        return;
+    log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+    hello_again(link, error.status, now_us);
+}
+
 /* While transfers are under way, both connections are made anew, because their data is lost. */
 void link_resume(struct link *link, uint64_t now_us)
 {
@@ -202,7 +225,9 @@ void link_resume(struct link *link, uint64_t now_us)
         return;
     bool anew = link->transfers.socket || link->transfers.departures;
     log_event(LOG_INFO, "resume", "broker=%s", link->endpoint);
-    if ((anew ? link_connect(link, now_us, &error) : hello_send(link, now_us, &error)) != PEN_OK)
+    if (anew)
+        link_reconnect(link, now_us);
+    else if (hello_send(link, now_us, &error) != PEN_OK) /* what we say next brings another RESUME */
         log_event(LOG_ERROR, "hello_failed", "error=%s", error.text);
 }
 
@@ -251,14 +276,24 @@ static void unsent_flush(struct link *link)
     PEN_ASSERT(link->unsent_bytes == 0, "all bytes that waited were those of the replies");
 }
 
+/* A WELCOME so large that its memory was not there before the hello may lack it now: the worker soon asks again. */
+static void unreadable(struct link *link, uint64_t now_us)
+{
+    atomic_fetch_add(&link->context->stats->messages_dropped, 1);
+    log_event(LOG_WARN, "message_dropped", "error=%s",
+              link->answer.starved ? "no memory to read a WELCOME" : "a WELCOME has no readable meta");
+    if (link->answer.starved)
+        hello_again(link, PEN_ERR_NO_MEMORY, now_us);
+}
+
 void link_welcome(struct link *link, const struct envelope *env, const uint8_t *meta, uint64_t now_us)
 {
-    struct meta_arena arena;
     if (link->state != LINK_HELLO && link->state != LINK_SERVING)
         return;
     link->unanswered = 0;
-    meta_arena_init(&arena, WELCOME_BYTES_MAX * 4);
-    const Penstock__Welcome *welcome = meta_unpack(&arena, &penstock__welcome__descriptor, meta, env->meta_bytes);
+    meta_arena_reset(&link->answer);
+    const Penstock__Welcome *welcome =
+        meta_unpack(&link->answer, &penstock__welcome__descriptor, meta, env->meta_bytes);
     const char *reason = welcome && welcome->error[0] ? welcome->error : "the broker gives no reason";
     if (env->status != PEN_OK) {
         if (!denied_for_now(link, (enum pen_status)env->status, reason, now_us))
@@ -283,10 +318,8 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
         notify_send("STATUS=serving, broker %s", link->endpoint);
         unsent_flush(link);
     } else {
-        atomic_fetch_add(&link->context->stats->messages_dropped, 1);
-        log_event(LOG_WARN, "message_dropped", "error=%s", "a WELCOME has no readable meta");
+        unreadable(link, now_us);
     }
-    meta_arena_fini(&arena);
 }
 
 void link_version(struct link *link, const char *text)
@@ -451,11 +484,6 @@ static void complain(struct link *link, const char *evt, uint64_t silent_us, uin
                   link->in_flight.jobs);
 }
 
-static uint64_t hello_wait_us(const struct link *link)
-{
-    return (uint64_t)HELLO_WAIT_US << (link->unanswered < HELLO_DOUBLINGS ? link->unanswered : HELLO_DOUBLINGS);
-}
-
 static uint64_t silence_due_us(const struct link *link)
 {
     if (link->parked_until_us != 0)
@@ -485,7 +513,6 @@ static bool denied_too_long(const struct link *link, uint64_t now_us)
 
 void link_check(struct link *link, uint64_t now_us)
 {
-    struct pen_error error = {0};
     if (denied_too_long(link, now_us)) {
         link->denied_us = 0;
         refused(link, PEN_ERR_DENIED, "denied for as long as --denied-wait allows");
@@ -499,11 +526,7 @@ void link_check(struct link *link, uint64_t now_us)
         complain(link, silent_event(link), now_us - link->received_us, now_us);
     link->unanswered += silent && link->state == LINK_HELLO && link->parked_until_us == 0;
     link->parked_until_us = 0;
-    if (link_connect(link, now_us, &error) != PEN_OK) {
-        log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
-        link->hello_us = now_us; /* try again as after an unanswered hello; soon when memory was the reason */
-        link->hello_us -= error.status == PEN_ERR_NO_MEMORY ? hello_wait_us(link) - MEMORY_WAIT_US : 0;
-    }
+    link_reconnect(link, now_us);
     PEN_ASSERT(!link->gives_back && (link->state == LINK_HELLO || link->state == LINK_CLOSED),
                "a connection that is made anew has said hello, or is closed");
 }

@@ -12,6 +12,7 @@
 #include "hello.h"
 #include "inbox.h"
 #include "slot.h"
+#include "tensor_codec.h"
 #include "transfer.h"
 #include "worker.pb-c.h"
 
@@ -55,6 +56,7 @@ struct link {
     size_t unsent_bytes;
     uint64_t parked_until_us; /* do not connect before then: another link has the same broker */
     uint32_t credit_told;     /* credit in the last heartbeat */
+    struct meta_arena answer; /* for the WELCOME: it has memory before the hello is said */
 };
 
 /* held_jobs, held_bytes: caps of what is held for this broker. */
@@ -67,6 +69,9 @@ void link_park(struct link *link, uint64_t until_us);
 
 /* Opens a new socket, says hello, and closes the old socket. INVALID: the endpoint is malformed. */
 enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_error *reterr);
+/* The same for a worker that serves: a failure is logged, and link_check() tries again; soon when it was for want of
+   memory. */
+void link_reconnect(struct link *link, uint64_t now_us);
 /* Hello again on the same socket: the broker has forgotten us. */
 void link_resume(struct link *link, uint64_t now_us);
 void link_welcome(struct link *link, const struct envelope *env, const uint8_t *meta, uint64_t now_us);
@@ -86,7 +91,7 @@ void link_give_back(struct link *link);
 /* Opens the bulk connection: transfer.h. */
 enum pen_status link_attach(struct link *link, struct pen_error *reterr);
 bool link_send_envelope(struct link *link, const struct envelope *env); /* false: no memory, no socket */
-/* Sends the outcome of an order. False: there was no memory for it. */
+/* Sends the outcome of an order. False: there was no memory for it, or no socket. */
 bool link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome);
 void link_heartbeat(struct link *link, const Penstock__Heartbeat *beat, uint64_t now_us);
 

@@ -7,6 +7,7 @@
 
 #include "control.pb-c.h"
 #include "drain.h"
+#include "outcomes.h"
 #include "signals.h"
 #include "slot.h"
 #include "tensor_codec.h"
@@ -126,12 +127,10 @@ static void on_cancel(struct serve *serve, struct link *link, struct message *me
 
 static void on_chunk(struct serve *serve, struct link *link, struct message *message, uint64_t now_us)
 {
-    struct pen_error error = {0};
     struct dispatch *complete = NULL;
     if (transfer_chunk(link, message, now_us, &complete) != PEN_OK) {
         dropped(serve, PEN_ERR_CORRUPT, "a chunk that is not the next one, or more than was granted");
-        if (link_connect(link, now_us, &error) != PEN_OK)
-            log_event(LOG_ERROR, "connect_failed", "error=%s", error.text);
+        link_reconnect(link, now_us);
     } else if (complete) {
         exclusive_push(&serve->exclusive, serve->handoff, complete);
     }
@@ -212,13 +211,6 @@ static enum pen_status read_order(const Penstock__ControlRequest *request, struc
     return PEN_OK;
 }
 
-/* Without memory a later turn tells it. */
-static void outcome_tell(struct serve *serve, struct link *link, const struct order *order)
-{
-    if (!link_control_reply(link, order->serial, &order->outcome))
-        orders_return(serve->orders, order);
-}
-
 static void drop_meta(struct serve *serve, const struct meta_arena *arena, const char *malformed)
 {
     struct pen_error error = {.status = PEN_OK};
@@ -231,6 +223,7 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     struct meta_arena arena;
     struct order order = {.link = (size_t)(link - serve->brokers->links)};
     (void)now_us;
+    outcome_owe(link, &order);
     meta_arena_init(&arena, CONTROL_ARENA_BYTES);
     const Penstock__ControlRequest *request =
         meta_unpack(&arena, &penstock__control_request__descriptor, message->meta, message->env.meta_bytes);
@@ -239,11 +232,11 @@ static void on_control(struct serve *serve, struct link *link, struct message *m
     } else if (!request) {
         drop_meta(serve, &arena, "an order's meta is no ControlRequest");
     } else if (read_order(request, &order, &order.outcome) != PEN_OK) {
-        outcome_tell(serve, link, &order);
+        outcome_tell(serve->orders, link, &order);
     } else if (serve->draining || !orders_push(serve->orders, &order)) {
         pen_error_set(&order.outcome, PEN_ERR_BUSY, "the worker is draining, or has %u orders to carry out",
                       ORDERS_MAX);
-        outcome_tell(serve, link, &order);
+        outcome_tell(serve->orders, link, &order);
     } else {
         watch_wake(serve->update.watch);
     }

@@ -6,6 +6,7 @@
 #include "large_block.h"
 #include "messages.h"
 #include "notify.h"
+#include "outcomes.h"
 #include "signals.h"
 #include "urgency.h"
 #include "watchdog.h"
@@ -82,19 +83,6 @@ static void watch(struct serve *serve, uint64_t now_us)
         _exit(WORKER_EXIT_WEDGED);
 }
 
-/* Called after the update that an order has caused, which was posted before its outcome. */
-static void tell_outcomes(struct serve *serve, uint64_t now_us)
-{
-    struct order order;
-    while (orders_answer(serve->orders, &order)) {
-        update_tick(&serve->update, serve->brokers, now_us);
-        if (!link_control_reply(&serve->brokers->links[order.link], order.serial, &order.outcome)) {
-            orders_return(serve->orders, &order); /* without memory: at the next turn */
-            return;
-        }
-    }
-}
-
 /* Does what is due. Returns -1 to go on, else the exit code. */
 static int tick(struct serve *serve, uint64_t now_us)
 {
@@ -120,7 +108,7 @@ static int tick(struct serve *serve, uint64_t now_us)
     }
     if (!serve->draining) {
         update_tick(&serve->update, serve->brokers, now_us);
-        tell_outcomes(serve, now_us);
+        outcomes_tell(serve->orders, &serve->update, serve->brokers, now_us);
     }
     if (now_us >= serve->alive_us) {
         notify_send("WATCHDOG=1");

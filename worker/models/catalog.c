@@ -4,6 +4,7 @@
 #include "assertion.h"
 #include "deadline.h"
 #include "ensemble.h"
+#include "error_complete.h"
 #include "logline.h"
 #include "model_file.h"
 #include "upload_complete.h"
@@ -108,7 +109,7 @@ static bool one_load(struct catalog *catalog, struct pen_engine *engine, struct 
         status = catalog_add(catalog, served, &replaced, &error);
     if (status == PEN_OK && loaded)
         status = loaded(context, served, began_us, &error);
-    if (status == PEN_OK)
+    if (error_complete(&error, status, "load the model") == PEN_OK)
         return true;
     if (served)
         catalog_take_out(catalog, served);

@@ -300,14 +300,10 @@ static void folder_scan(struct catalog *catalog, const char *parent, const char 
     char folder[FOLDER_BYTES];
     struct config config;
     struct pen_error error = {0};
-    enum pen_status status = PEN_OK;
+    PEN_ASSERT(strlen(name) <= CONFIG_NAME_BYTES_MAX, "no folder has a longer name, and no choice either");
     snprintf(folder, sizeof folder, "%.2800s/%.255s", parent, name);
     config_init(&config);
-    if (strlen(name) > CONFIG_NAME_BYTES_MAX)
-        status =
-            pen_error_set(&error, PEN_ERR_INVALID, "the folder's name is longer than %u bytes", CONFIG_NAME_BYTES_MAX);
-    if (status == PEN_OK)
-        status = config_load(&(struct config_place){folder, NULL}, &config, &error);
+    enum pen_status status = config_load(&(struct config_place){folder, NULL}, &config, &error);
     if (status == PEN_OK)
         status = wanted != 0 ? version_choose(catalog, folder, name, wanted, &config, &error)
                              : versions_choose(catalog, folder, name, &config, &error);

@@ -57,6 +57,7 @@ void failures_add(struct failures *failures, const char *name, uint64_t version,
 {
     char text[FAILURE_TEXT_BYTES + 1];
     struct failure *item = failures ? find(failures, name, version) : NULL;
+    PEN_ASSERT_SLOW(error->status != PEN_OK && error->text[0], "a model that failed has a status and a sentence");
     if (!failures)
         return;
     if (!item && failures->count == FAILURES_MAX) {

@@ -34,7 +34,8 @@ struct failures;
 struct failures *failures_new(void); /* NULL without memory: failures are then not kept */
 void failures_free(struct failures *failures);
 
-/* All of these accept NULL. A long `name` or sentence is cut between characters. */
+/* All of these accept NULL. A long `name` or sentence is cut between characters. The error has a status and a
+   sentence. */
 void failures_add(struct failures *failures, const char *name, uint64_t version, uint64_t stamp,
                   const struct pen_error *error);
 /* The model is served. stamp: drop the failure only if it has this stamp; 0 = drop any. */

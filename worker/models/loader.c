@@ -2,6 +2,7 @@
 #include "loader.h"
 
 #include "background.h"
+#include "error_complete.h"
 #include "measure.h"
 #include "warmup.h"
 
@@ -34,7 +35,7 @@ static enum pen_status run(struct load *load, uint32_t threads, const char *name
                    pen_error_set(load->reterr, PEN_ERR_NO_MEMORY, "cannot start a thread to load model '%s'", name);
     if (load->status == PEN_OK && threads > 1)
         load->status = warmup_helped(load->served, load->reterr);
-    return load->status;
+    return error_complete(load->reterr, load->status, "load the model");
 }
 
 enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entry, uint32_t slots, uint32_t threads,

@@ -25,6 +25,7 @@ const char *order_name(enum order_kind kind);
 struct order {
     size_t link;     /* number of the broker that gave it */
     uint64_t serial; /* the broker's */
+    uint64_t hellos; /* of the connection that brought it: outcomes.h */
     enum order_kind kind;
     char name[CONFIG_NAME_BYTES_MAX + 1];
     uint64_t version; /* 0 = by version_policy (load), all versions (unload) */

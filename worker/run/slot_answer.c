@@ -1,6 +1,7 @@
 /* slot_answer.c - makes a slot's answer to each job. */
 #include "slot_internal.h"
 
+#include "assertion.h"
 #include "deadline.h"
 #include "logline.h"
 #include "measure.h"
@@ -44,6 +45,7 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
 {
     char id[JOB_ID_TEXT_BYTES];
     struct stats *stats = slot->context.stats;
+    PEN_ASSERT_SLOW(status != PEN_OK && *text, "a job that failed is told why");
     if (log_enabled(LOG_DEBUG))
         log_event(LOG_DEBUG, "job_error", "job=%s slot=%u status=%s error=%s", job_id_text(job->env.job, id),
                   slot->number, pen_status_name(status), text);

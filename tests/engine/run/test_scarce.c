@@ -78,11 +78,28 @@ static bool alike(const struct subject *subject, size_t size, const struct pen_t
     return same;
 }
 
+/* A failure has its status and a sentence in `error`; a success leaves nothing there. */
 static void check(const struct subject *subject, const char *what, unsigned long number, enum pen_status status,
-                  const struct pen_error *error)
+                  struct pen_error *error)
 {
     cr_expect(status == PEN_OK || status == PEN_ERR_NO_MEMORY, "%s %s, allocation %lu, %s: %s: %s", subject->backend,
               subject->path, number, what, pen_status_name(status), error->text);
+    cr_expect(error->status == status && (status == PEN_OK) == (error->text[0] == '\0'),
+              "%s %s, allocation %lu, %s: %s, but the error is %s: '%s'", subject->backend, subject->path, number, what,
+              pen_status_name(status), pen_status_name(error->status), error->text);
+    *error = (struct pen_error){.status = PEN_OK};
+}
+
+/* As a server does it before the first job. */
+static void warm(const struct subject *subject, struct pen_session *session, const struct pen_model *model,
+                 unsigned long number)
+{
+    struct pen_tensor inputs[INPUTS_MAX];
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    uint64_t prepare_us = 0, run_us = 0;
+    size_t count = inputs_fill(model, 1, inputs);
+    enum pen_status status = pen_session_warm(session, inputs, count, &prepare_us, &run_us, &error);
+    check(subject, "warm", number, status, &error);
 }
 
 /* All of a model's life, as far as it goes; what fails for memory once is asked again with memory. */
@@ -103,6 +120,8 @@ static void life(struct subject *subject, unsigned long number, bool learn)
         check(subject, "load", number, status = pen_model_load(engine, subject->path, &model, &error), &error);
     if (status == PEN_OK)
         check(subject, "session", number, status = pen_session_new(model, &session, &error), &error);
+    if (session)
+        warm(subject, session, model, number);
     for (size_t size = 0; size < 2 && session; size++) {
         const struct pen_tensor *output = run(session, model, size, &status, &error);
         check(subject, "run", number, status, &error);
