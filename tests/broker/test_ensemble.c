@@ -399,7 +399,7 @@ Test(ensemble, classes_are_asked_for_only_of_what_the_whole_gives)
 Test(ensemble, large_tensors_reach_the_steps_as_they_are)
 {
     enum { LARGE = 5000 };
-    static const struct wire_step steps[] = {{"a", "x", "y1"}, {"b", "x", "y"}};
+    static const struct wire_step steps[] = {{"a", "x", "y1", false}, {"b", "x", "y", false}};
     struct wire_model a = model_of("a", 1), b = model_of("b", 2), all[] = {ensemble(steps, 2), a, b};
     all[0].dim = all[1].dim = all[2].dim = LARGE;
     all[0].gives_more = 1;
