@@ -429,20 +429,26 @@ static void copy_needed(const struct block *b, const struct origin *origins, siz
     }
 }
 
-/* The activation over rows that are done. */
+/* The activation and the nodes behind it over rows that are done. */
 static void act_rows(const struct block *b, size_t r, size_t rows)
 {
     const struct dense *d = b->d;
     const struct act *act = &d->act;
-    if (act->fn == UNARY_NONE) {
+    if (act->fn == UNARY_NONE && d->after == NULL) {
         return;
     }
     rows = b->rows - r < rows ? b->rows - r : rows;
     size_t cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols;
     bool whole = cols == d->y_stride;
+    const size_t n = whole ? rows * cols : cols;
     float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
     for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride) {
-        isa_own()->unary(act->fn, y, y, whole ? rows * cols : cols, act->a, 0.0f);
+        if (act->fn != UNARY_NONE) {
+            isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
+        }
+        if (d->after != NULL) {
+            epilogue_run(d->after, b->item->in, y, b->item->y_at + (size_t)(y - b->item->y), n);
+        }
     }
 }
 

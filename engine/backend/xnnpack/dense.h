@@ -8,6 +8,7 @@
 #ifndef XNNPACK_DENSE_H
 #define XNNPACK_DENSE_H
 
+#include "backend/xnnpack/chain.h"
 #include "backend/xnnpack/emit.h"
 #include "backend/window.h"
 #include "backend/xnnpack/own.h"
@@ -52,9 +53,10 @@ struct dense {
     size_t rows_block, cols_block; /* of one unit of work */
     bool direct;                   /* rows of x are used where they lie: no patches, no copy */
     bool banded; /* patches inside of the image are used where they lie: all weights of a panel fit the first cache */
-    struct act act;  /* over the result, by whoever computes it, while it is in the cache */
-    size_t slack;    /* floats behind the last image that may be read; they count for nothing */
-    bool rows_outer; /* weights stay in the second cache while rows go by; else panels do */
+    struct act act;               /* over the result, by whoever computes it, while it is in the cache */
+    const struct epilogue *after; /* then this; NULL = nothing */
+    size_t slack;                 /* floats behind the last image that may be read; they count for nothing */
+    bool rows_outer;              /* weights stay in the second cache while rows go by; else panels do */
 };
 
 /* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
@@ -67,6 +69,8 @@ size_t dense_scratch_bytes(const struct dense *d, size_t threads);
 struct dense_item {
     const float *x, *panels, *bias, *sum; /* bias and sum may be NULL; without a bias sum may be y itself */
     float *y;
+    void *const *in; /* of the step, for an epilogue */
+    size_t y_at;     /* elements from the step's result to y */
 };
 /* scratch: dense_scratch_bytes for at least the pool's threads. */
 void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r);

@@ -69,6 +69,7 @@ void depthwise_init(struct depthwise *d, const struct window *w, const struct ac
 struct depthwise_job {
     const struct depthwise *d;
     const float *packed, *x;
+    void *const *in;
     float *y;
 };
 
@@ -125,10 +126,13 @@ static void unit_run(void *context, size_t unit)
         float *y = j->y + first * row;
         isa_own()->unary(d->act.fn, y, y, (end - first) * row, d->act.a, 0.0f);
     }
+    if (d->after != NULL) {
+        epilogue_run(d->after, j->in, j->y + first * row, first * row, (end - first) * row);
+    }
 }
 
-void depthwise_run(const struct depthwise *d, const float *packed, const float *x, float *y, struct run *r)
+void depthwise_run(const struct depthwise *d, const float *packed, void *const *in, float *y, struct run *r)
 {
-    struct depthwise_job j = {d, packed, x, y};
+    struct depthwise_job j = {d, packed, in[0], in, y};
     parallel(r, unit_run, &j, (d->w.batch * d->w.out[0] + d->rows_unit - 1) / d->rows_unit);
 }

@@ -18,10 +18,10 @@ struct run {
     struct pen_error *error;
 };
 
-/* One prepared operator. Pointers are resolved before bind and run. */
+/* One prepared operator, perhaps with element-wise ones behind it (join.h). Pointers are resolved before bind and run. */
 struct step {
     const struct node *n;
-    void **in;     /* [in_count]; NULL = omitted */
+    void **in;     /* [in_count]; NULL = omitted; then what the nodes behind it read besides */
     void **out;    /* [out_count]; NULL = nobody wants it (such an output has scratch memory all the same) */
     void *state;   /* the emitter's, from build_alloc */
     void *scratch; /* scratch_bytes shared by all steps of the exec, 64-byte aligned */
@@ -35,16 +35,21 @@ struct step {
     void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */
 };
 
+struct chain;
+
 /* A node while its exec is made. */
 struct build {
     const struct graph *g;
     const struct shape_env *env;
     const struct node *n;
     const void *packed; /* what pack gave */
+    const struct chain *
+        chain; /* element-wise nodes that the step runs, too: its operands are the inputs behind the node's own; NULL = none */
     struct exec *exec;
     struct step *step;
     bool view; /* set by build: output 0 is the bytes of input 0; run copies them when they cannot share memory */
     uint32_t inplace; /* set by build: bit i: output 0 may overwrite input i */
+    bool exclusive;   /* set by build: only when no other input lies in that memory */
     struct pen_error *reterr;
 };
 
@@ -64,6 +69,12 @@ struct emitter {
 };
 
 const struct emitter *emitter_find(enum op op); /* NULL when this backend has none */
+/*
+ * The node's step runs element-wise nodes behind it, whose operands are as large as its result or one number. Such a step's build finds them in b->chain.
+ * NULL: never.
+ */
+typedef bool joins_fn(const struct graph *g, const struct node *n);
+joins_fn *emitter_joins(enum op op);
 /* Bit i: what the emitter's pack gave holds all of the constant input i, so that neither build nor run reads it: its memory goes back after load. */
 uint32_t emitter_copied(enum op op);
 

@@ -24,7 +24,7 @@ struct binary_job {
     void *y;
 };
 
-static bool fn_of(enum op op, enum binary_fn *ret_fn)
+bool binary_fn_of(const struct node *n, enum binary_fn *ret_fn)
 {
     static const struct {
         enum op op;
@@ -33,7 +33,7 @@ static bool fn_of(enum op op, enum binary_fn *ret_fn)
                 {OP_Max, BINARY_MAX}, {OP_Min, BINARY_MIN},     {OP_Sum, BINARY_ADD}, {OP_Mean, BINARY_ADD},
                 {OP_Pow, BINARY_POW}, {OP_PRelu, BINARY_PRELU}, {OP_Mod, BINARY_FMOD}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].op == op) {
+        if (rows[i].op == n->op) {
             *ret_fn = rows[i].fn;
             return true;
         }
@@ -46,7 +46,7 @@ static bool binary_supports(const struct graph *g, const struct node *n, const c
     const struct value *y = node_out(g, n, 0);
     enum binary_fn fn;
     bool integer = y != NULL && number_integer(y->dtype);
-    if (y == NULL || !fn_of(n->op, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
+    if (y == NULL || !binary_fn_of(n, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
         return refuse(ret_reason, "only f32, i64 and i32");
     }
     for (uint32_t i = 0; i < n->in_count; i++) {
@@ -107,7 +107,7 @@ static enum pen_status binary_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct shape *y = &build_out(b, 0)->shape;
-    fn_of(b->n->op, &q->fn);
+    binary_fn_of(b->n, &q->fn);
     q->dtype = build_out(b, 0)->dtype;
     q->mean = b->n->op == OP_Mean;
     q->python_mod = b->n->op == OP_Mod && node_int(b->n, ATTR_fmod, 0) == 0;

@@ -28,9 +28,11 @@ struct conv {
     uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
     struct dense dense; /* of group 0 */
     struct depthwise depthwise;
-    float *framed;        /* a copy of the input within its padding, for few channels; NULL = none */
-    struct xc_op *ops;    /* XNNPACK: one per slice */
-    size_t slices, slice; /* slice: output channels of one, or groups when there are groups */
+    struct epilogue after; /* nodes behind it, as far as the kernel does not do them itself */
+    uint32_t sum;          /* input that the product adds; UINT32_MAX = none */
+    float *framed;         /* a copy of the input within its padding, for few channels; NULL = none */
+    struct xc_op *ops;     /* XNNPACK: one per slice */
+    size_t slices, slice;  /* slice: output channels of one, or groups when there are groups */
     bool
         by_rows; /* slices are bands of output rows instead: depthwise, so that a thread reads the rows it wrote before */
     float *x_padded; /* a constant input, copied: XNNPACK reads past the end */
@@ -116,14 +118,16 @@ static enum pen_status conv_pack(const struct graph *g, const struct node *n, vo
 static enum pen_status run_depthwise(struct step *s, struct run *r)
 {
     const struct conv *c = s->state;
-    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s->in[0], s->out[0], r);
+    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s->in, s->out[0], r);
     return PEN_OK;
 }
 
 static enum pen_status build_depthwise(struct build *b, struct conv *c)
 {
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    bool after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, NULL);
     depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
+    c->depthwise.after = after ? &c->after : NULL;
     b->step->run = run_depthwise;
     b->step->kernel = "own depthwise";
     b->step->why = "depthwise with one channel in and out for each window";
@@ -184,13 +188,32 @@ static enum pen_status run_dense(struct step *s, struct run *r)
         x = c->framed;
     }
     size_t group_out = f->out / f->groups;
+    const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
     for (size_t g = 0; g < f->groups; g++) {
         const struct dense_weights *w = filter_group(f, c->packed, g);
-        struct dense_item item = {
-            .x = x + g * f->in, .panels = w->data, .bias = dense_bias(w), .y = (float *)s->out[0] + g * group_out};
+        struct dense_item item = {.x = x + g * f->in,
+                                  .panels = w->data,
+                                  .bias = dense_bias(w),
+                                  .sum = sum != NULL ? sum + g * group_out : NULL,
+                                  .y = (float *)s->out[0] + g * group_out,
+                                  .in = s->in,
+                                  .y_at = g * group_out};
         dense_run(&c->dense, &item, 1, s->scratch, r);
     }
     return PEN_OK;
+}
+
+/*
+ * The nodes behind the convolution: an addition and an activation are the product's own work. The result may take the memory of what is added when a tile is
+ * done in one go: then nothing of it is written before its place is read.
+ */
+static void epilogue_take(struct build *b, struct conv *c)
+{
+    c->dense.after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, &c->sum) ? &c->after : NULL;
+    if (c->sum != UINT32_MAX && c->dense.k <= GEMM_KC && c->dense.after == NULL && !c->repack) {
+        b->inplace = 1u << c->sum;
+        b->exclusive = true;
+    }
 }
 
 static enum pen_status build_dense(struct build *b, struct conv *c)
@@ -210,16 +233,20 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
     }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
+    epilogue_take(b, c);
     c->dense.y_stride = c->f.out;
+    c->dense.sum_stride = c->f.out;
     c->dense.min = c->act.min;
     c->dense.max = c->act.max;
     c->dense.act = c->act;
     c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
-    b->step->kernel = c->repack         ? "own gemm, weights packed each run"
-                      : c->dense.direct ? "own gemm"
-                                        : "own gemm over patches";
+    b->step->kernel = c->repack                                 ? "own gemm, weights packed each run"
+                      : c->sum != UINT32_MAX && c->dense.direct ? "own gemm that adds"
+                      : c->sum != UINT32_MAX                    ? "own gemm over patches that adds"
+                      : c->dense.direct                         ? "own gemm"
+                                                                : "own gemm over patches";
     b->step->why = c->repack         ? "its weights are computed"
                    : c->f.groups > 1 ? "its groups are wide enough for the vectors"
                    : c->dense.direct ? "a 1 x 1 window: its pixels are the rows of a matrix"
@@ -440,6 +467,7 @@ static enum pen_status conv_build(struct build *b)
         return build_fail(b, PEN_ERR_SHAPE, "the bias does not have one element per output channel");
     }
     c->act = act_read(b->n);
+    c->sum = UINT32_MAX;
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
     if (b->packed != NULL && depthwise_takes(&c->f)) {
         return build_depthwise(b, c);
@@ -456,6 +484,15 @@ static enum pen_status conv_build(struct build *b)
         memcpy(c->x_padded, x->data, bytes);
     }
     return build_xnn(b, c, bias);
+}
+
+/* XNNPACK's kernels do nothing but convolve. */
+bool conv_joins(const struct graph *g, const struct node *n)
+{
+    struct filter f;
+    const struct value *w = node_in(g, n, 1);
+    return conv_supports(g, n, NULL) && filter_read(n, &w->shape, &f) &&
+           ((in_constant(g, n, 1) && depthwise_takes(&f)) || wants_dense(&f));
 }
 
 const struct emitter emit_conv = {conv_supports, conv_pack, conv_build};

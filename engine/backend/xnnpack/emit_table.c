@@ -13,6 +13,13 @@ const struct emitter *emitter_find(enum op op)
     return op < OP_COUNT ? table[op] : NULL;
 }
 
+static joins_fn *const joins[OP_COUNT] = {[OP_Conv] = KEPT_ROW(xnnpack_Conv, conv_either_joins)};
+
+joins_fn *emitter_joins(enum op op)
+{
+    return op < OP_COUNT ? joins[op] : NULL;
+}
+
 /* Weights, and the biases that are packed with them. Gemm's C may be a matrix that is added in every run; scales and zero points are small. */
 static const uint8_t copied[OP_COUNT] = {
     [OP_Conv] = 1u << 1 | 1u << 2,

@@ -83,6 +83,26 @@ static struct unary read(const struct node *n)
     return u;
 }
 
+/* A limit of Clip that is known; absent ones stay as they are. */
+static bool limit_of(const struct shape_env *env, const struct node *n, uint32_t input, float *limit)
+{
+    const struct fact *f = input < n->in_count && n->in[input] != VALUE_NONE ? &env->facts[n->in[input]] : NULL;
+    if (f != NULL && f->data != NULL && shape_elements(&f->shape) == 1) {
+        *limit = *(const float *)f->data;
+    }
+    return f == NULL || (f->data != NULL && shape_elements(&f->shape) == 1);
+}
+
+bool unary_fn_of(const struct shape_env *env, const struct node *n, enum unary_fn *ret_fn, float *ret_a, float *ret_b)
+{
+    struct unary u = read(n);
+    *ret_fn = u.fn;
+    bool known = u.fn != UNARY_NONE && (!u.limits || (limit_of(env, n, 1, &u.a) && limit_of(env, n, 2, &u.b)));
+    *ret_a = u.a;
+    *ret_b = u.b;
+    return known;
+}
+
 static bool unary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     if (node_in(g, n, 0) != NULL && unary_int_takes(node_in(g, n, 0)->dtype, n->op) && node_int(n, ATTR_act, 0) == 0) {

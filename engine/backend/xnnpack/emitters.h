@@ -7,6 +7,7 @@
 #define XNNPACK_EMITTERS_H
 
 #include "backend/xnnpack/emit.h"
+#include "backend/xnnpack/own.h"
 
 extern const struct emitter emit_conv;          /* Conv */
 extern const struct emitter emit_deconv;        /* ConvTranspose */
@@ -14,6 +15,7 @@ extern const struct emitter emit_gemm;          /* Gemm */
 extern const struct emitter emit_matmul;        /* MatMul */
 extern const struct emitter emit_pool;          /* MaxPool, AveragePool */
 extern const struct emitter emit_unary;         /* f32, element-wise */
+extern const struct emitter emit_chain;         /* element-wise nodes that follow each other (chain.h) */
 extern const struct emitter emit_clip;          /* Clip, of bytes too */
 extern const struct emitter emit_binary;        /* arithmetic with broadcasting */
 extern const struct emitter emit_softmax;       /* Softmax, LogSoftmax */
@@ -67,6 +69,12 @@ extern const struct emitter emit_row_rounding;  /* RowRounding */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
 enum pen_status reduce_int_build(struct build *b);
 
+/* What a chain runs. emit_unary.c: an f32 function whose parameters are known; emit_binary.c: one of two operands. False: it is no such node. */
+bool unary_fn_of(const struct shape_env *env, const struct node *n, enum unary_fn *ret_fn, float *ret_a, float *ret_b);
+bool binary_fn_of(const struct node *n, enum binary_fn *ret_fn);
+/* Which convolutions have an epilogue (emitter_joins). */
+joins_fn conv_joins;
+joins_fn conv_either_joins;
 /* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
 bool unary_int_takes(enum pen_dtype dtype, enum op op);
 enum pen_status unary_int_build(struct build *b);

@@ -112,9 +112,9 @@ static uint32_t cell_of(struct place *p, uint32_t value)
 static void mark_uses(struct place *p, const struct usage *uses, uint32_t count)
 {
     for (uint32_t s = 0; s < count; s++) {
-        const struct node *n = uses[s].n;
-        for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
-            uint32_t c = cell_of(p, k < n->in_count ? n->in[k] : n->out[k - n->in_count]);
+        const struct usage *u = &uses[s];
+        for (uint32_t k = 0; k < u->in_count + u->out_count; k++) {
+            uint32_t c = cell_of(p, k < u->in_count ? u->in[k] : u->out[k - u->in_count]);
             if (c != CELL_NONE) {
                 struct cell *cell = &p->cells[c];
                 cell->first = cell->first < s ? cell->first : s;
@@ -136,8 +136,8 @@ static void join_views(struct place *p, struct usage *uses, uint32_t count)
         if (!uses[s].view) {
             continue;
         }
-        uint32_t in = cell_of(p, uses[s].n->in[0]);
-        uint32_t out = cell_of(p, uses[s].n->out[0]);
+        uint32_t in = cell_of(p, uses[s].in[0]);
+        uint32_t out = cell_of(p, uses[s].out[0]);
         bool both = p->cells[in].storage != STORE_ARENA && p->cells[out].storage != STORE_ARENA;
         if (!both && in != out) {
             sets_join(p, in, out);
@@ -146,16 +146,26 @@ static void join_views(struct place *p, struct usage *uses, uint32_t count)
     }
 }
 
+/* No other input of the step lies in the memory of input k. */
+static bool read_once(struct place *p, const struct usage *u, uint32_t k)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < u->in_count; i++) {
+        count += cell_of(p, u->in[i]) == cell_of(p, u->in[k]);
+    }
+    return count == 1;
+}
+
 /* An element-wise result takes the memory of an input that nobody reads later. */
 static void join_inplace(struct place *p, const struct usage *uses, uint32_t count)
 {
     for (uint32_t s = 0; s < count; s++) {
-        for (uint32_t k = 0; k < uses[s].n->in_count && k < 32; k++) {
-            if ((uses[s].inplace >> k & 1) == 0) {
+        for (uint32_t k = 0; k < uses[s].in_count && k < 32; k++) {
+            if ((uses[s].inplace >> k & 1) == 0 || (uses[s].exclusive && !read_once(p, &uses[s], k))) {
                 continue;
             }
-            uint32_t in = cell_of(p, uses[s].n->in[k]);
-            uint32_t out = cell_of(p, uses[s].n->out[0]);
+            uint32_t in = cell_of(p, uses[s].in[k]);
+            uint32_t out = cell_of(p, uses[s].out[0]);
             if (in == CELL_NONE || in == out || p->cells[in].storage != STORE_ARENA || p->cells[in].last != s ||
                 p->cells[out].first != s || p->cells[in].bytes != p->cells[out].bytes ||
                 p->cells[out].storage == STORE_IN || p->cells[out].storage == STORE_CONST) {

@@ -27,8 +27,9 @@ struct cell {
 
 /* What a step does with its values, filled by exec.c from its build. */
 struct usage {
-    const struct node *n;
-    bool view;
+    const uint32_t *in, *out; /* values, VALUE_NONE among them */
+    uint32_t in_count, out_count;
+    bool view, exclusive;
     uint32_t inplace;
     bool aliased; /* result: output 0 is input 0, nothing to run */
 };
