@@ -9,6 +9,7 @@
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/window.h"
+#include "backend/xnnpack/winograd.h"
 #include "backend/xnnpack/xnn_compat.h"
 
 /*
@@ -28,6 +29,7 @@ struct conv {
     uint8_t *packed;    /* dense: [groups] of dense_weights; shared unless repack */
     struct dense dense; /* of group 0 */
     struct depthwise depthwise;
+    struct winograd winograd;
     struct epilogue after; /* nodes behind it, as far as the kernel does not do them itself */
     uint32_t sum;          /* input that the product adds; UINT32_MAX = none */
     float *framed;         /* a copy of the input within its padding, for few channels; NULL = none */
@@ -99,6 +101,44 @@ static enum pen_status pack_dense(const struct node *n, const struct filter *f, 
     return PEN_OK;
 }
 
+static void batch_assume(struct shape *s)
+{
+    s->dim[0] = s->dim[0] == SHAPE_DIM_UNKNOWN ? 1 : s->dim[0];
+}
+
+/* Are its weights packed for winograd.h? What the graph knows of its picture decides, so that build and pack agree. */
+static bool is_turned(const struct graph *g, const struct node *n, const struct filter *f)
+{
+    struct shape x = node_in(g, n, 0)->shape, y = node_out(g, n, 0)->shape;
+    struct window w;
+    if (x.rank != 4 || y.rank != 4 || !dims_known(node_in(g, n, 0), 1, 4) || !dims_known(node_out(g, n, 0), 1, 4)) {
+        return false;
+    }
+    batch_assume(&x);
+    batch_assume(&y);
+    return window_read_exact(n, &x, &y, f->kernel, &w) && winograd_wants(&w, f);
+}
+
+static enum pen_status pack_turned(const struct node *n, const struct filter *f, const struct value *w,
+                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    void *packed = packed_alloc(winograd_packed_bytes(f));
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
+    bool done = packed != NULL && ohwi != NULL;
+    if (done) {
+        filter_to_ohwi(f, w->data, ohwi);
+        done = winograd_pack(f, ohwi, bias, packed);
+    }
+    free(ohwi);
+    if (!done) {
+        free(packed);
+        return no_memory(n, reterr);
+    }
+    *ret_packed = packed;
+    *ret_bytes = winograd_packed_bytes(f);
+    return PEN_OK;
+}
+
 static enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                  struct pen_error *reterr)
 {
@@ -108,9 +148,10 @@ static enum pen_status conv_pack(const struct graph *g, const struct node *n, vo
         return PEN_OK;
     }
     const float *b = bias != NULL ? bias->data : NULL;
-    return depthwise_takes(&f) ? pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr)
-           : wants_dense(&f)   ? pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr)
-                               : PEN_OK;
+    return depthwise_takes(&f)   ? pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr)
+           : is_turned(g, n, &f) ? pack_turned(n, &f, w, b, ret_packed, ret_bytes, reterr)
+           : wants_dense(&f)     ? pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                                 : PEN_OK;
 }
 
 /* ---- depthwise ---- */
@@ -207,14 +248,40 @@ static enum pen_status run_dense(struct step *s, struct run *r)
  * The nodes behind the convolution: an addition and an activation are the product's own work. The result may take the memory of what is added when a tile is
  * done in one go: then nothing of it is written before its place is read.
  */
-static void epilogue_take(struct build *b, struct conv *c)
+static const struct epilogue *epilogue_take(struct build *b, struct conv *c, bool one_go)
 {
-    c->dense.after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, &c->sum) ? &c->after : NULL;
-    if (c->sum != UINT32_MAX && c->dense.k <= GEMM_KC && c->dense.after == NULL && !c->repack) {
+    const struct epilogue *after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, &c->sum) ? &c->after : NULL;
+    if (c->sum != UINT32_MAX && one_go && after == NULL) {
         b->inplace = 1u << c->sum;
         b->exclusive = true;
     }
+    return after;
 }
+
+/* ---- 3 x 3 by tiles ---- */
+
+static enum pen_status run_winograd(struct step *s, struct run *r)
+{
+    const struct conv *c = s->state;
+    const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
+    winograd_run(&c->winograd, (const float *)(const void *)c->packed, s->in, sum, s->out[0], s->scratch, r);
+    return PEN_OK;
+}
+
+static enum pen_status build_winograd(struct build *b, struct conv *c)
+{
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    const struct epilogue *after = epilogue_take(b, c, true);
+    winograd_init(&c->winograd, &c->w, &c->f, &c->act, build_threads(b));
+    c->winograd.after = after;
+    b->step->scratch_bytes = winograd_scratch_bytes(&c->winograd, build_threads(b));
+    b->step->run = run_winograd;
+    b->step->kernel = c->sum != UINT32_MAX ? "own Winograd F(4, 3) that adds" : "own Winograd F(4, 3)";
+    b->step->why = "3 x 3 of stride 1 with enough channels and pixels: a quarter of the multiplications";
+    return PEN_OK;
+}
+
+/* ---- our matrix product, built ---- */
 
 static enum pen_status build_dense(struct build *b, struct conv *c)
 {
@@ -233,7 +300,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
     }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
-    epilogue_take(b, c);
+    c->dense.after = epilogue_take(b, c, c->dense.k <= GEMM_KC && !c->repack);
     c->dense.y_stride = c->f.out;
     c->dense.sum_stride = c->f.out;
     c->dense.min = c->act.min;
@@ -471,6 +538,9 @@ static enum pen_status conv_build(struct build *b)
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
     if (b->packed != NULL && depthwise_takes(&c->f)) {
         return build_depthwise(b, c);
+    }
+    if (b->packed != NULL && is_turned(b->g, b->n, &c->f)) {
+        return build_winograd(b, c);
     }
     if (b->packed != NULL || !constant || wants_dense(&c->f)) {
         return build_dense(b, c);

@@ -113,6 +113,21 @@ struct depthwise_row {
     float min, max;
 };
 
+/* One tile of winograd.h: 6 x 6 pixels of the input, turned; and 6 x 6 products, turned to at most 4 x 4 pixels of the output. */
+struct winograd_in {
+    const float *pixels[36]; /* [channels] each */
+    float *v;                /* channels of the first of 36 numbers */
+    size_t step;             /* floats from one number to the next */
+    size_t channels;
+};
+struct winograd_out {
+    const float *m;          /* channels of the first of 36 products */
+    float *y;                /* the first pixel */
+    const float *sum, *bias; /* added before the clamp: as y lies; [channels]. NULL = nothing */
+    size_t step, y_row, y_pixel, rows, cols, channels;
+    float min, max;
+};
+
 struct own {
     const char *name;
     size_t lanes; /* floats of a vector */
@@ -133,6 +148,8 @@ struct own {
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
                       size_t cols); /* y[c][r] = x[r][c] */
     void (*depthwise)(const struct depthwise_row *d);
+    void (*winograd_in)(const struct winograd_in *t);
+    void (*winograd_out)(const struct winograd_out *t);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
 };

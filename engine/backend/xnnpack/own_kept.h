@@ -80,7 +80,7 @@ enum {
     OWN_KEPT_SQUARE_SUM = OWN_KEPT_NORM,
     OWN_KEPT_AFFINE = X(LRN) || X(Resize) || OWN_KEPT_ATTENTION || OWN_KEPT_NORM || OWN_KEPT_RNN || OWN_KEPT_SOFTMAX,
     OWN_KEPT_DOT = OWN_KEPT_ATTENTION || OWN_KEPT_RNN,
-    OWN_KEPT_DEPTHWISE = X(Conv),
+    OWN_KEPT_CONV = X(Conv),
     OWN_KEPT_POOL = X(MaxPool) || X(AveragePool) || X(LpPool),
 };
 #undef X
