@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "assertion.h"
-#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/forms.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
 
@@ -95,8 +95,7 @@ static bool binary_add(struct chain *c, const struct shape_env *env, const struc
 bool chain_add(struct chain *c, const struct shape_env *env, const struct node *n, uint32_t before)
 {
     enum binary_fn pair;
-    enum unary_fn fn;
-    float a = 0.0f, b = 0.0f;
+    struct unary_form one;
     if (n->out_count != 1 || !is_f32(env, n->out[0]) || n->op == OP_Mean) {
         return false;
     }
@@ -104,8 +103,8 @@ bool chain_add(struct chain *c, const struct shape_env *env, const struct node *
     if (binary_fn_of(n, &pair)) {
         return binary_add(c, env, n, pair, before) && act_add(c, n);
     }
-    return unary_fn_of(env, n, &fn, &a, &b) && is_f32(env, n->in[0]) && (before == VALUE_NONE || n->in[0] == before) &&
-           begin(c, n->in[0], before) && unary_add(c, fn, a, b) && act_add(c, n);
+    return unary_form_known(env, n, &one) && is_f32(env, n->in[0]) && (before == VALUE_NONE || n->in[0] == before) &&
+           begin(c, n->in[0], before) && unary_add(c, one.fn, one.a, one.b) && act_add(c, n);
 }
 
 /* x moves into y or `room` with the first step, and stays there. */

@@ -69,12 +69,11 @@ struct emitter {
 };
 
 const struct emitter *emitter_find(enum op op); /* NULL when this backend has none */
-/*
- * The node's step runs element-wise nodes behind it, whose operands are as large as its result or one number. Such a step's build finds them in b->chain.
- * NULL: never.
- */
-typedef bool joins_fn(const struct graph *g, const struct node *n);
-joins_fn *emitter_joins(enum op op);
+/* Whether a node's step runs element-wise nodes behind it, whose operands are as large as its result or one number. Such a step's build finds them in b->chain. */
+struct joiner {
+    bool (*joins)(const struct graph *g, const struct node *n);
+};
+const struct joiner *emitter_joiner(enum op op); /* NULL: never */
 /* Bit i: what the emitter's pack gave holds all of the constant input i, so that neither build nor run reads it: its memory goes back after load. */
 uint32_t emitter_copied(enum op op);
 

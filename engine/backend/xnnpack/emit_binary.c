@@ -1,5 +1,6 @@
 #include "backend/xnnpack/each.h"
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/forms.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/number.h"
 #include "backend/xnnpack/window.h"
@@ -23,23 +24,6 @@ struct binary_job {
     const void *a, *b;
     void *y;
 };
-
-bool binary_fn_of(const struct node *n, enum binary_fn *ret_fn)
-{
-    static const struct {
-        enum op op;
-        enum binary_fn fn;
-    } rows[] = {{OP_Add, BINARY_ADD}, {OP_Sub, BINARY_SUB},     {OP_Mul, BINARY_MUL}, {OP_Div, BINARY_DIV},
-                {OP_Max, BINARY_MAX}, {OP_Min, BINARY_MIN},     {OP_Sum, BINARY_ADD}, {OP_Mean, BINARY_ADD},
-                {OP_Pow, BINARY_POW}, {OP_PRelu, BINARY_PRELU}, {OP_Mod, BINARY_FMOD}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].op == n->op) {
-            *ret_fn = rows[i].fn;
-            return true;
-        }
-    }
-    return false;
-}
 
 static bool binary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {

@@ -13,11 +13,11 @@ const struct emitter *emitter_find(enum op op)
     return op < OP_COUNT ? table[op] : NULL;
 }
 
-static joins_fn *const joins[OP_COUNT] = {[OP_Conv] = KEPT_ROW(xnnpack_Conv, conv_either_joins)};
+static const struct joiner *const joiners[OP_COUNT] = {[OP_Conv] = KEPT_ROW(xnnpack_Conv, &conv_joiner)};
 
-joins_fn *emitter_joins(enum op op)
+const struct joiner *emitter_joiner(enum op op)
 {
-    return op < OP_COUNT ? joins[op] : NULL;
+    return op < OP_COUNT ? joiners[op] : NULL;
 }
 
 /* Weights, and the biases that are packed with them. Gemm's C may be a matrix that is added in every run; scales and zero points are small. */

@@ -7,7 +7,6 @@
 #define XNNPACK_EMITTERS_H
 
 #include "backend/xnnpack/emit.h"
-#include "backend/xnnpack/own.h"
 
 extern const struct emitter emit_conv;          /* Conv */
 extern const struct emitter emit_deconv;        /* ConvTranspose */
@@ -69,12 +68,9 @@ extern const struct emitter emit_row_rounding;  /* RowRounding */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
 enum pen_status reduce_int_build(struct build *b);
 
-/* What a chain runs. emit_unary.c: an f32 function whose parameters are known; emit_binary.c: one of two operands. False: it is no such node. */
-bool unary_fn_of(const struct shape_env *env, const struct node *n, enum unary_fn *ret_fn, float *ret_a, float *ret_b);
-bool binary_fn_of(const struct node *n, enum binary_fn *ret_fn);
-/* Which convolutions have an epilogue (emitter_joins). */
-joins_fn conv_joins;
-joins_fn conv_either_joins;
+/* Which convolutions run the nodes behind them, too. conv_joins is for emit_conv's own forms. */
+bool conv_joins(const struct graph *g, const struct node *n);
+extern const struct joiner conv_joiner;
 /* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
 bool unary_int_takes(enum pen_dtype dtype, enum op op);
 enum pen_status unary_int_build(struct build *b);

@@ -63,7 +63,7 @@ bool join_chain(const struct join *j, const struct plan *plan, const struct shap
 {
     uint32_t at = join_head(j, index);
     *c = (struct chain){0};
-    *ret_whole = emitter_joins(node_at(plan, at)->op) == NULL;
+    *ret_whole = emitter_joiner(node_at(plan, at)->op) == NULL;
     if (at == index) {
         return false;
     }
@@ -125,7 +125,7 @@ static bool try_join(const struct search *s, uint32_t from, uint32_t index)
     const struct shape *out = &s->env->facts[n->out[0]].shape;
     bool good = shape_equal(&s->env->facts[node_at(s->plan, from)->out[0]].shape, out) && may_wait(s, head, index) &&
                 join_chain(j, s->plan, s->env, index, &c, &whole) &&
-                (whole || (operands_fit(s, &c, out) && emitter_joins(h->op)(s->plan->g, h)));
+                (whole || (operands_fit(s, &c, out) && emitter_joiner(h->op)->joins(s->plan->g, h)));
     if (!good) {
         j->next[from] = JOIN_NONE;
         j->before[index] = JOIN_NONE;
@@ -144,7 +144,7 @@ static void node_join(struct search *s, uint32_t index)
             for (uint32_t k = 0; k < n->in_count; k++) {
                 uint32_t from = n->in[k] == VALUE_NONE || s->readers[n->in[k]] != 1 ? JOIN_NONE : s->maker[n->in[k]];
                 bool fits = from != JOIN_NONE && from < limit &&
-                            (emitter_joins(node_at(s->plan, join_head(s->j, from))->op) != NULL) == product;
+                            (emitter_joiner(node_at(s->plan, join_head(s->j, from))->op) != NULL) == product;
                 best = fits && (best == JOIN_NONE || from > best) ? from : best;
             }
             if (best == JOIN_NONE || try_join(s, best, index)) {

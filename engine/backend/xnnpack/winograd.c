@@ -11,9 +11,9 @@
 #define SPAN         6  /* of an input tile */
 #define POINTS       36 /* numbers of a turned tile */
 #define CHANNELS_MIN 16
-#define PACKED_MAX   ((size_t)5 << 19) /* bytes of turned weights: 128 x 128 channels */
-#define BLOCK_MAX    ((size_t)4 << 20) /* bytes of one thread's turned tiles */
-#define ROW_PAD      16                /* floats between rows: no power of two, or all rows meet in one cache set */
+#define PACKED_MAX   ((size_t)10 << 20) /* bytes of turned weights: 256 x 256 channels */
+#define BLOCK_MAX    ((size_t)4 << 20)  /* bytes of one thread's turned tiles */
+#define ROW_PAD      16                 /* floats between rows: no power of two, or all rows meet in one cache set */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -30,54 +30,65 @@ size_t winograd_packed_bytes(const struct filter *f)
     return ((turned_floats(f) + f->out) * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
 }
 
+/* Rows that the product computes for m of them. */
+static size_t rows_computed(size_t m)
+{
+    const size_t mr = isa_own()->gemm_mr, left = m % mr;
+    return m - left + (left > mr / 2 ? mr : left > 1 ? mr / 2 : left);
+}
+
 bool winograd_wants(const struct window *w, const struct filter *f)
 {
     const size_t tiles = w->batch * divide_up(w->out[0], EDGE) * divide_up(w->out[1], EDGE);
     const bool plain = isa_own()->lanes >= 8 && f->groups == 1 && w->kernel[0] == 3 && w->kernel[1] == 3 &&
                        w->stride[0] == 1 && w->stride[1] == 1 && w->dilation[0] == 1 && w->dilation[1] == 1;
-    return plain && f->in >= CHANNELS_MIN && f->out >= CHANNELS_MIN && tiles >= 2 * isa_own()->gemm_mr &&
-           tiles * EDGE * EDGE * 3 <= w->batch * w->out[0] * w->out[1] * 4 &&
+    /* At least 1.5 times fewer products, and not a few rows that stream all weights. */
+    return plain && f->in >= CHANNELS_MIN && f->out >= CHANNELS_MIN && tiles > isa_own()->gemm_mr / 2 &&
+           POINTS * rows_computed(tiles) * 3 <= 9 * rows_computed(w->batch * w->out[0] * w->out[1]) * 2 &&
            turned_floats(f) * sizeof(float) <= PACKED_MAX;
 }
 
-/* One filter of 3 x 3, turned: G g G'. */
-static void filter_turn(const double *g, double *u)
+/* What a weight counts in each of the 36 numbers of a turned filter G g G'. */
+static void shares_make(double shares[POINTS][9])
 {
     static const double a = 0.625, b = 1.5;
     const double na = 2 * a * a * (a * a - b * b), nb = 2 * b * b * (b * b - a * a);
     const double rows[SPAN][3] = {{1 / (a * a * b * b), 0, 0},   {1 / na, a / na, a * a / na},
                                   {1 / na, -a / na, a * a / na}, {1 / nb, b / nb, b * b / nb},
                                   {1 / nb, -b / nb, b * b / nb}, {0, 0, 1}};
-    for (size_t y = 0; y < SPAN; y++) {
-        for (size_t x = 0; x < SPAN; x++) {
-            double sum = 0.0;
-            for (size_t i = 0; i < 9; i++) {
-                sum += rows[y][i / 3] * rows[x][i % 3] * g[i];
-            }
-            u[y * SPAN + x] = sum;
+    for (size_t k = 0; k < POINTS; k++) {
+        for (size_t i = 0; i < 9; i++) {
+            shares[k][i] = rows[k / SPAN][i / 3] * rows[k % SPAN][i % 3];
         }
+    }
+}
+
+/* One point of all filters of one output channel: [9][in] -> [in]. */
+static void filters_turn(const float *g, const double share[9], size_t in, float *u)
+{
+    for (size_t c = 0; c < in; c++) {
+        double sum = 0.0;
+        for (size_t i = 0; i < 9; i++) {
+            sum += share[i] * (double)g[i * in + c];
+        }
+        u[c] = (float)sum;
     }
 }
 
 bool winograd_pack(const struct filter *f, const float *ohwi, const float *bias, float *packed)
 {
     const size_t plane = f->in * f->out, panels = dense_packed_floats(f->in, f->out);
-    float *turned = malloc(POINTS * plane * sizeof *turned + 64); /* [points][out][in] */
+    double shares[POINTS][9];
+    float *turned = malloc(plane * sizeof *turned + 64); /* [out][in] of one point */
     if (turned == NULL) {
         return false;
     }
-    for (size_t i = 0; i < plane; i++) {
-        double g[9], u[POINTS];
-        for (size_t k = 0; k < 9; k++) {
-            g[k] = (double)ohwi[(i / f->in * 9 + k) * f->in + i % f->in];
-        }
-        filter_turn(g, u);
-        for (size_t k = 0; k < POINTS; k++) {
-            turned[k * plane + i] = (float)u[k];
-        }
-    }
+    shares_make(shares);
     for (size_t k = 0; k < POINTS; k++) {
-        dense_pack_into(packed + k * panels, turned + k * plane, 1, f->in, f->in, f->out);
+        for (size_t o = 0; o < f->out; o++) {
+            filters_turn(ohwi + o * 9 * f->in, shares[k], f->in, turned + o * f->in);
+        }
+        dense_pack_into(packed + k * panels, turned, 1, f->in, f->in, f->out);
     }
     free(turned);
     for (size_t i = 0; i < f->out; i++) {
@@ -186,7 +197,7 @@ static void point_run(const struct winograd_job *j, const float *v, float *m, si
                                             .x_stride = row_in(q),
                                             .y_stride = row_out(q),
                                             .m = tiles - r < mr ? tiles - r : mr,
-                                            .n = nr,
+                                            .n = cols - c < nr ? cols - c : nr,
                                             .k = kc,
                                             .bands = 1,
                                             .first = k0 == 0,
