@@ -442,12 +442,13 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     bool whole = cols == d->y_stride;
     const size_t n = whole ? rows * cols : cols;
     float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
-    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride) {
+    size_t at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0; /* in what is as large as the result */
+    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride, at += d->sum_stride) {
         if (act->fn != UNARY_NONE) {
             isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
         }
         if (d->after != NULL) {
-            epilogue_run(d->after, b->item->in, y, b->item->y_at + (size_t)(y - b->item->y), n);
+            epilogue_run(d->after, b->item->in, y, at, n);
         }
     }
 }

@@ -47,8 +47,8 @@ struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride);
 
 struct dense {
     struct dense_image image;
-    size_t m, k, n, nr; /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
-    size_t y_stride, sum_stride;
+    size_t m, k, n, nr;          /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
+    size_t y_stride, sum_stride; /* sum_stride: columns of the step's result, for whatever an epilogue reads */
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */
     bool direct;                   /* rows of x are used where they lie: no patches, no copy */
@@ -70,7 +70,7 @@ struct dense_item {
     const float *x, *panels, *bias, *sum; /* bias and sum may be NULL; without a bias sum may be y itself */
     float *y;
     void *const *in; /* of the step, for an epilogue */
-    size_t y_at;     /* elements from the step's result to y */
+    size_t y_at;     /* column of the step's result that y's first is */
 };
 /* scratch: dense_scratch_bytes for at least the pool's threads. */
 void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r);

@@ -26,7 +26,7 @@ struct depthwise {
 };
 
 void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels);
-/* in: the step's inputs, the first of them the picture. */
-void depthwise_run(const struct depthwise *d, const float *packed, void *const *in, float *y, struct run *r);
+/* The step's first input is the picture. */
+void depthwise_run(const struct depthwise *d, const float *packed, const struct step *s, struct run *r);
 
 #endif

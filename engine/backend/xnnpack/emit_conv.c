@@ -159,7 +159,7 @@ static enum pen_status conv_pack(const struct graph *g, const struct node *n, vo
 static enum pen_status run_depthwise(struct step *s, struct run *r)
 {
     const struct conv *c = s->state;
-    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s->in, s->out[0], r);
+    depthwise_run(&c->depthwise, (const float *)(const void *)c->packed, s, r);
     return PEN_OK;
 }
 
@@ -169,6 +169,8 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
     bool after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, NULL);
     depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
     c->depthwise.after = after ? &c->after : NULL;
+    b->rows_in = 1;
+    b->rows_out = true;
     b->step->run = run_depthwise;
     b->step->kernel = "own depthwise";
     b->step->why = "depthwise with one channel in and out for each window";
@@ -214,6 +216,16 @@ static bool wants_frame(const struct conv *c)
            w->dilation[1] == 1 && dense_wide(w->out[1]) && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
 }
 
+/* Pixels may be further apart than they are long, on both sides. */
+static void rows_take(struct dense *d, const struct step *s, bool framed)
+{
+    d->y_stride = s->out_row;
+    if (!framed) {
+        d->image.pixel_stride = s->in_row[0];
+        d->banded = d->banded && d->image.pixel_stride == d->image.channels;
+    }
+}
+
 static enum pen_status run_dense(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
@@ -229,6 +241,8 @@ static enum pen_status run_dense(struct step *s, struct run *r)
         x = c->framed;
     }
     size_t group_out = f->out / f->groups;
+    struct dense d = c->dense;
+    rows_take(&d, s, c->framed != NULL);
     const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
     for (size_t g = 0; g < f->groups; g++) {
         const struct dense_weights *w = filter_group(f, c->packed, g);
@@ -239,7 +253,7 @@ static enum pen_status run_dense(struct step *s, struct run *r)
                                   .y = (float *)s->out[0] + g * group_out,
                                   .in = s->in,
                                   .y_at = g * group_out};
-        dense_run(&c->dense, &item, 1, s->scratch, r);
+        dense_run(&d, &item, 1, s->scratch, r);
     }
     return PEN_OK;
 }
@@ -264,7 +278,7 @@ static enum pen_status run_winograd(struct step *s, struct run *r)
 {
     const struct conv *c = s->state;
     const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
-    winograd_run(&c->winograd, (const float *)(const void *)c->packed, s->in, sum, s->out[0], s->scratch, r);
+    winograd_run(&c->winograd, (const float *)(const void *)c->packed, s, sum, r);
     return PEN_OK;
 }
 
@@ -274,6 +288,8 @@ static enum pen_status build_winograd(struct build *b, struct conv *c)
     const struct epilogue *after = epilogue_take(b, c, true);
     winograd_init(&c->winograd, &c->w, &c->f, &c->act, build_threads(b));
     c->winograd.after = after;
+    b->rows_in = 1;
+    b->rows_out = true;
     b->step->scratch_bytes = winograd_scratch_bytes(&c->winograd, build_threads(b));
     b->step->run = run_winograd;
     b->step->kernel = c->sum != UINT32_MAX ? "own Winograd F(4, 3) that adds" : "own Winograd F(4, 3)";
@@ -307,6 +323,8 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     c->dense.max = c->act.max;
     c->dense.act = c->act;
     c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
+    b->rows_in = c->framed == NULL;
+    b->rows_out = true;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     b->step->run = run_dense;
     b->step->kernel = c->repack                                 ? "own gemm, weights packed each run"

@@ -137,7 +137,8 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     s->index = index;
     status = joined ? usage_join(&b, last, whole, &u) : PEN_OK;
     s->in = build_alloc(&b, ((size_t)u.in_count + u.out_count + 1) * sizeof *s->in);
-    if (status != PEN_OK || s->in == NULL) {
+    s->in_row = build_alloc(&b, ((size_t)u.in_count + 1) * sizeof *s->in_row);
+    if (status != PEN_OK || s->in == NULL || s->in_row == NULL) {
         return status != PEN_OK ? status : build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
     }
     s->out = s->in + u.in_count;
@@ -146,17 +147,16 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     u.view = b.view;
     u.inplace = b.inplace;
     u.exclusive = b.exclusive;
+    u.rows_in = b.rows_in;
+    u.rows_out = b.rows_out;
+    u.parts = b.parts;
+    u.in_parts = b.in_parts;
     e->uses[e->step_count - 1] = u;
     return status;
 }
 
-static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
+static uint8_t *memory_of(const struct exec *e, const struct cell *c, void *const *boundary)
 {
-    if (value == VALUE_NONE) {
-        return NULL;
-    }
-    PEN_ASSERT(e->place.cell_of[value] < e->place.cell_count, "what a step reads or writes has a cell");
-    const struct cell *c = &e->place.cells[place_root(&e->place, e->place.cell_of[value])];
     switch (c->storage) {
     case STORE_IN:
         return boundary[c->index];
@@ -167,6 +167,41 @@ static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
     case STORE_ARENA:
     default:
         return e->arena + c->offset;
+    }
+}
+
+static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
+{
+    size_t offset = 0, row = 0;
+    if (value == VALUE_NONE) {
+        return NULL;
+    }
+    PEN_ASSERT(e->place.cell_of[value] < e->place.cell_count, "what a step reads or writes has a cell");
+    const struct cell *c = place_of_value(&e->place, value, &offset, &row);
+    uint8_t *memory = memory_of(e, c, boundary);
+    return memory != NULL ? memory + offset : NULL;
+}
+
+/* Elements between the rows of a value. */
+static size_t row_of(struct exec *e, uint32_t value)
+{
+    size_t offset = 0, row = 0;
+    const struct shape *s = value != VALUE_NONE ? &e->env->facts[value].shape : NULL;
+    if (s == NULL || s->rank == 0) {
+        return 1;
+    }
+    place_of_value(&e->place, value, &offset, &row);
+    return row > 0 ? row : (size_t)s->dim[s->rank - 1];
+}
+
+static void rows_tell(struct exec *e)
+{
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        const struct usage *u = &e->uses[i];
+        for (uint32_t k = 0; k < u->in_count; k++) {
+            e->steps[i].in_row[k] = row_of(e, u->in[k]);
+        }
+        e->steps[i].out_row = u->out_count > 0 ? row_of(e, u->out[0]) : 1;
     }
 }
 
@@ -294,11 +329,12 @@ static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
     }
     enum pen_status status = place_init(&e->place, e->plan, e->env);
     if (status == PEN_OK) {
-        status = place_plan(&e->place, e->uses, e->step_count);
+        status = place_plan(&e->place, e->uses, e->step_count, !e->plan->backend->config.check_numerics);
     }
     if (status != PEN_OK) {
         return pen_error_set(reterr, status, "xnnpack: no memory to place the buffers of %u steps", e->step_count);
     }
+    rows_tell(e);
     status = memory_make(e, reterr);
     return status == PEN_OK ? bind_first(e, reterr) : status;
 }

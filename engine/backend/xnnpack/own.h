@@ -123,8 +123,8 @@ struct winograd_in {
 struct winograd_out {
     const float *m;          /* channels of the first of 36 products */
     float *y;                /* the first pixel */
-    const float *sum, *bias; /* added before the clamp: as y lies; [channels]. NULL = nothing */
-    size_t step, y_row, y_pixel, rows, cols, channels;
+    const float *sum, *bias; /* added before the clamp: a pixel for each of y; [channels]. NULL = nothing */
+    size_t step, y_row, y_pixel, sum_row, sum_pixel, rows, cols, channels;
     float min, max;
 };
 

@@ -88,7 +88,7 @@ INLINE void out_row(const struct winograd_out *t, size_t row, size_t c, const vf
     for (size_t x = 0; x < t->cols; x++) {
         vf v = y[x] + bias;
         if (t->sum != NULL) {
-            v += part_load(t->sum + row * t->y_row + x * t->y_pixel + c, cut, some);
+            v += part_load(t->sum + row * t->sum_row + x * t->sum_pixel + c, cut, some);
         }
         part_store(t->y + row * t->y_row + x * t->y_pixel + c, clamp(v, low, high), cut, some);
     }

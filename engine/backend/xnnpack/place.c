@@ -26,7 +26,7 @@ static uint32_t cell_add(struct place *p, const struct shape_env *env, uint32_t 
     const struct fact *f = &env->facts[value];
     PEN_ASSERT(p->cell_count < p->cell_room, "every value that the partition touches has a cell");
     struct cell *c = &p->cells[p->cell_count];
-    *c = (struct cell){.value = value, .parent = p->cell_count, .first = UINT32_MAX};
+    *c = (struct cell){.value = value, .parent = p->cell_count, .first = UINT32_MAX, .whole = CELL_NONE};
     if (f->data != NULL) {
         c->storage = STORE_CONST;
         c->data = f->data;
@@ -51,7 +51,7 @@ static size_t touched(const struct plan *plan)
 
 enum pen_status place_init(struct place *p, const struct plan *plan, const struct shape_env *env)
 {
-    *p = (struct place){0};
+    *p = (struct place){.env = env};
     p->cell_of = malloc(((size_t)plan->g->value_count + 1) * sizeof *p->cell_of);
     p->cell_room = touched(plan) + 1;
     p->cells = malloc(p->cell_room * sizeof *p->cells);
@@ -101,6 +101,7 @@ static void sets_join(struct place *p, uint32_t into, uint32_t from)
     a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
     a->first = a->first < b->first ? a->first : b->first;
     a->last = a->last > b->last ? a->last : b->last;
+    a->write = a->write > b->write ? a->write : b->write;
     b->parent = into;
 }
 
@@ -119,6 +120,7 @@ static void mark_uses(struct place *p, const struct usage *uses, uint32_t count)
                 struct cell *cell = &p->cells[c];
                 cell->first = cell->first < s ? cell->first : s;
                 cell->last = s;
+                cell->write = k >= u->in_count ? s : cell->write;
                 cell->used = true;
             }
         }
@@ -177,6 +179,12 @@ static void join_inplace(struct place *p, const struct usage *uses, uint32_t cou
     }
 }
 
+/* Has it a place of its own in the arena? */
+static bool laid(const struct cell *c, uint32_t index)
+{
+    return c->parent == index && c->storage == STORE_ARENA && c->used && c->whole == CELL_NONE;
+}
+
 static enum pen_status arena_lay(struct place *p)
 {
     struct lifetime *items = calloc((size_t)p->cell_count + 1, sizeof *items);
@@ -186,7 +194,7 @@ static enum pen_status arena_lay(struct place *p)
     size_t count = 0;
     for (uint32_t i = 0; i < p->cell_count; i++) {
         const struct cell *c = &p->cells[i];
-        if (c->parent == i && c->storage == STORE_ARENA && c->used) {
+        if (laid(c, i)) {
             items[count++] = (struct lifetime){.bytes = c->bytes, .first = c->first, .last = c->last};
         }
     }
@@ -194,7 +202,7 @@ static enum pen_status arena_lay(struct place *p)
     count = 0;
     for (uint32_t i = 0; i < p->cell_count && status == PEN_OK; i++) {
         struct cell *c = &p->cells[i];
-        if (c->parent == i && c->storage == STORE_ARENA && c->used) {
+        if (laid(c, i)) {
             c->offset = items[count++].offset;
             PEN_ASSERT(c->bytes <= p->arena_bytes && c->offset <= p->arena_bytes - c->bytes,
                        "a cell lies in the arena");
@@ -204,11 +212,14 @@ static enum pen_status arena_lay(struct place *p)
     return status;
 }
 
-enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count)
+enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count, bool parts)
 {
     mark_uses(p, uses, count);
     join_views(p, uses, count);
     join_inplace(p, uses, count);
+    if (parts) {
+        parts_join(p, uses, count);
+    }
     return arena_lay(p);
 }
 

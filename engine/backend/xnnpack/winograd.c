@@ -151,7 +151,7 @@ struct winograd_job {
     const float *packed, *x, *sum;
     void *const *in;
     float *y, *scratch;
-    size_t col_blocks;
+    size_t col_blocks, x_pixel, y_pixel; /* floats between pixels */
 };
 
 /* Where a tile lies: its image, and its first output row and column. */
@@ -171,10 +171,10 @@ static void tile_in(const struct winograd_job *j, size_t tile, const float *zero
     const struct window *w = &q->w;
     const struct place p = place_of(q, tile);
     struct winograd_in t = {.v = v, .step = step, .channels = q->in};
-    const float *image = j->x + p.image * w->in[0] * w->in[1] * q->in;
+    const float *image = j->x + p.image * w->in[0] * w->in[1] * j->x_pixel;
     for (size_t i = 0; i < POINTS; i++) { /* beyond the padding in front these wrap around: outside, too */
         const size_t row = p.row + i / SPAN - w->begin[0], col = p.col + i % SPAN - w->begin[1];
-        t.pixels[i] = row < w->in[0] && col < w->in[1] ? image + (row * w->in[1] + col) * q->in : zeros;
+        t.pixels[i] = row < w->in[0] && col < w->in[1] ? image + (row * w->in[1] + col) * j->x_pixel : zeros;
     }
     isa_own()->winograd_in(&t);
 }
@@ -214,29 +214,33 @@ static void tile_out(const struct winograd_job *j, size_t tile, const float *m, 
     const struct winograd *q = j->q;
     const struct window *w = &q->w;
     const struct place p = place_of(q, tile);
-    const size_t at = ((p.image * w->out[0] + p.row) * w->out[1] + p.col) * q->out + col;
+    const size_t pixel = (p.image * w->out[0] + p.row) * w->out[1] + p.col;
+    float *y = j->y + pixel * j->y_pixel + col;
     struct winograd_out t = {.m = m,
                              .step = step,
-                             .y = j->y + at,
-                             .sum = j->sum != NULL ? j->sum + at : NULL,
+                             .y = y,
+                             .sum = j->sum != NULL ? j->sum + pixel * q->out + col : NULL,
                              .bias = j->packed + POINTS * dense_packed_floats(q->in, q->out) + col,
-                             .y_row = w->out[1] * q->out,
-                             .y_pixel = q->out,
+                             .y_row = w->out[1] * j->y_pixel,
+                             .y_pixel = j->y_pixel,
+                             .sum_row = w->out[1] * q->out,
+                             .sum_pixel = q->out,
                              .rows = w->out[0] - p.row < EDGE ? w->out[0] - p.row : EDGE,
                              .cols = w->out[1] - p.col < EDGE ? w->out[1] - p.col : EDGE,
                              .channels = cols,
                              .min = q->act.min,
                              .max = q->act.max};
     isa_own()->winograd_out(&t);
-    const bool whole = cols == q->out;
+    const bool whole = cols == j->y_pixel;
     const size_t pieces = whole ? 1 : t.cols, n = whole ? t.cols * cols : cols;
     for (size_t i = 0; i < t.rows * pieces && (q->act.fn != UNARY_NONE || q->after != NULL); i++) {
-        const size_t from = i / pieces * t.y_row + i % pieces * t.y_pixel;
+        const size_t row = i / pieces, x = i % pieces;
+        float *to = y + row * t.y_row + x * t.y_pixel;
         if (q->act.fn != UNARY_NONE) {
-            isa_own()->unary(q->act.fn, t.y + from, t.y + from, n, q->act.a, 0.0f);
+            isa_own()->unary(q->act.fn, to, to, n, q->act.a, 0.0f);
         }
         if (q->after != NULL) {
-            epilogue_run(q->after, j->in, t.y + from, at + from, n);
+            epilogue_run(q->after, j->in, to, (pixel + row * w->out[1] + x) * q->out + col, n);
         }
     }
 }
@@ -263,10 +267,17 @@ static void unit_run(void *context, size_t unit)
     }
 }
 
-void winograd_run(const struct winograd *q, const float *packed, void *const *in, const float *sum, float *y,
-                  void *scratch, struct run *r)
+void winograd_run(const struct winograd *q, const float *packed, const struct step *s, const float *sum, struct run *r)
 {
-    struct winograd_job j = {.q = q, .packed = packed, .x = in[0], .sum = sum, .in = in, .y = y, .scratch = scratch};
+    struct winograd_job j = {.q = q,
+                             .packed = packed,
+                             .x = s->in[0],
+                             .sum = sum,
+                             .in = s->in,
+                             .y = s->out[0],
+                             .scratch = s->scratch,
+                             .x_pixel = s->in_row[0],
+                             .y_pixel = s->out_row};
     j.col_blocks = divide_up(q->out, q->cols_block);
     parallel(r, unit_run, &j, divide_up(q->tiles, q->tiles_block) * j.col_blocks);
 }

@@ -34,8 +34,7 @@ struct winograd {
 void winograd_init(struct winograd *q, const struct window *w, const struct filter *f, const struct act *act,
                    size_t threads);
 size_t winograd_scratch_bytes(const struct winograd *q, size_t threads);
-/* in: the step's inputs, the first of them the picture; sum: as large as the result, added before the clamp; NULL = nothing. */
-void winograd_run(const struct winograd *q, const float *packed, void *const *in, const float *sum, float *y,
-                  void *scratch, struct run *r);
+/* The step's first input is the picture; sum: as large as the result, added before the clamp; NULL = nothing. */
+void winograd_run(const struct winograd *q, const float *packed, const struct step *s, const float *sum, struct run *r);
 
 #endif

@@ -87,6 +87,24 @@ void few_float(struct few *f, uint32_t value, enum attr_key key, float number)
     cr_assert_eq(graph_attr_float(f->g, f->g->values[value].producer, key, number), PEN_OK);
 }
 
+void few_ints(struct few *f, uint32_t value, enum attr_key key, uint32_t count, const int64_t *items)
+{
+    cr_assert_eq(graph_attr_ints(f->g, f->g->values[value].producer, key, items, count), PEN_OK);
+}
+
+void few_split(struct few *f, uint32_t x, int64_t axis, const int64_t *sizes, uint32_t count, uint32_t *ret)
+{
+    uint32_t in[2] = {x, VALUE_NONE};
+    cr_assert_eq(graph_constant_i64(f->g, sizes, count, false, &in[1]), PEN_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(graph_value(f->g, NULL, &ret[i]), PEN_OK);
+        f->g->values[ret[i]].dtype = PEN_DTYPE_F32;
+    }
+    cr_assert_lt(f->node_count, FEW_MAX);
+    cr_assert_eq(graph_node(f->g, OP_Split, NULL, in, 2, ret, count, &f->nodes[f->node_count++]), PEN_OK);
+    few_int(f, ret[0], ATTR_axis, axis);
+}
+
 uint32_t few_conv(struct few *f, uint32_t x, uint32_t w, uint32_t bias, struct few_window window)
 {
     const uint32_t y = few_node(f, OP_Conv, bias == VALUE_NONE ? 2 : 3, (uint32_t[]){x, w, bias});
@@ -204,7 +222,8 @@ void few_run(struct few *f, uint32_t joined)
     same(f, &alone, &one, "one by one and joined");
     same(f, &one, &two, "1 and 2 threads");
     if (joined != UINT32_MAX) {
-        cr_assert_eq(few_kernels(f, "joined"), joined, "%u nodes joined, not %u; %s; %s; %s", few_kernels(f, "joined"), joined, f->kernels[0], f->kernels[1], f->kernels[2]);
+        cr_assert_eq(few_kernels(f, "joined"), joined, "%u nodes joined, not %u; %s; %s; %s", few_kernels(f, "joined"),
+                     joined, f->kernels[0], f->kernels[1], f->kernels[2]);
     }
     for (uint32_t i = 0; i < f->in_count; i++) {
         free(in[i].data);

@@ -23,6 +23,9 @@ uint32_t few_number(struct few *f, float number); /* a constant of rank 0 */
 uint32_t few_node(struct few *f, enum op op, uint32_t count, const uint32_t *in);
 void few_int(struct few *f, uint32_t value, enum attr_key key, int64_t number); /* of the node that makes the value */
 void few_float(struct few *f, uint32_t value, enum attr_key key, float number);
+void few_ints(struct few *f, uint32_t value, enum attr_key key, uint32_t count, const int64_t *items);
+/* Split along an axis: ret[count]. */
+void few_split(struct few *f, uint32_t x, int64_t axis, const int64_t *sizes, uint32_t count, uint32_t *ret);
 /* NHWC, weights [out, kernel, kernel, in of a group], symmetric padding of kernel / 2 * dilation. */
 struct few_window {
     int64_t kernel, stride, dilation, group;
