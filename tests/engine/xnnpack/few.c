@@ -60,6 +60,13 @@ uint32_t few_constant(struct few *f, int32_t rank, const int64_t *dims)
     return v;
 }
 
+uint32_t few_data(struct few *f, int64_t count, const float *items)
+{
+    uint32_t v = VALUE_NONE;
+    cr_assert_eq(graph_constant_f32(f->g, items, (size_t)count, false, &v), PEN_OK);
+    return v;
+}
+
 uint32_t few_number(struct few *f, float number)
 {
     uint32_t v = VALUE_NONE;
@@ -85,6 +92,11 @@ void few_int(struct few *f, uint32_t value, enum attr_key key, int64_t number)
 void few_float(struct few *f, uint32_t value, enum attr_key key, float number)
 {
     cr_assert_eq(graph_attr_float(f->g, f->g->values[value].producer, key, number), PEN_OK);
+}
+
+void few_text(struct few *f, uint32_t value, enum attr_key key, const char *text)
+{
+    cr_assert_eq(graph_attr_text(f->g, f->g->values[value].producer, key, text), PEN_OK);
 }
 
 void few_ints(struct few *f, uint32_t value, enum attr_key key, uint32_t count, const int64_t *items)

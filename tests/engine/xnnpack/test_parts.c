@@ -86,6 +86,26 @@ Test(xnnpack_parts, pieces_of_a_split)
     }
 }
 
+/* A picture made larger goes beside another, as in detectors and segmenters. */
+Test(xnnpack_parts, resize_writes_where_it_belongs)
+{
+    const float factors[][4] = {{1, 2, 2, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1.5f, 3, 1}};
+    for (int i = 0; i < 8; i++) {
+        const int64_t c = cross_pick(2, 40), h = 6, w = 8;
+        const float *by = factors[i % 4];
+        struct few *f = few_new();
+        uint32_t x = few_node(f, OP_Abs, 1, (uint32_t[]){few_input(f, 4, (int64_t[]){2, h, w, c})});
+        uint32_t scales = few_data(f, 4, by), y = few_node(f, OP_Resize, 3, (uint32_t[]){x, VALUE_NONE, scales});
+        few_text(f, y, ATTR_mode, i < 4 ? "nearest" : "linear");
+        uint32_t beside = few_input(f, 4, (int64_t[]){2, (int64_t)((float)h * by[1]), (int64_t)((float)w * by[2]), 9});
+        few_output(f, concat(f, 2, (uint32_t[]){conv(f, beside, 9, 20, POINT), y}, 3));
+        few_run(f, 0);
+        cr_assert_eq(few_kernels(f, "view"), i % 4 != 1, "case %d",
+                     i); /* whole rows of a picture are not rows of channels */
+        few_free(f);
+    }
+}
+
 /* What must stay apart: a value that is read after somebody has written over the whole, one that is asked for, the same part twice, constants. */
 Test(xnnpack_parts, what_is_copied)
 {
