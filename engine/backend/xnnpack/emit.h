@@ -35,12 +35,15 @@ struct step {
     void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */
 };
 
+struct fusion;
+
 /* A node while its exec is made. */
 struct build {
     const struct graph *g;
     const struct shape_env *env;
     const struct node *n;
     const void *packed; /* what pack gave */
+    const struct fusion *fusion; /* whose node n is; NULL: n is the graph's own */
     struct exec *exec;
     struct step *step;
     bool view; /* set by build: output 0 is the bytes of input 0; run copies them when they cannot share memory */

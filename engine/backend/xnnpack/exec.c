@@ -82,17 +82,27 @@ static enum pen_status shapes_check(struct build *b)
     return PEN_OK;
 }
 
+/* The fusion that runs this node in this bucket; NULL: none does. */
+static const struct fusion *fusion_of(const struct exec *e, uint32_t index)
+{
+    const struct fusion *f = e->plan->fusions.marks[index].in;
+    bool fits = f != NULL && (f->kind->misfit == NULL || f->kind->misfit(f, e->plan->g, e->env) == NULL);
+    return fits ? f : NULL;
+}
+
 static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_error *reterr)
 {
     const struct packed_node *packed = &e->plan->packed[index];
     const struct graph *g = e->plan->g;
     const struct node *n = &g->nodes[packed->node];
-    if (n->dead || shape_env_folded(e->env, n)) {
+    const struct fusion *fusion = n->dead ? NULL : fusion_of(e, index);
+    if (n->dead || shape_env_folded(e->env, n) || (fusion != NULL && fusion->last != index)) {
         return PEN_OK;
     }
+    n = fusion != NULL ? &fusion->node : n;
     PEN_ASSERT(e->step_count < e->plan->part.node_count, "a node of the partition is one step at most");
     struct step *s = &e->steps[e->step_count];
-    struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .exec = e, .step = s, .reterr = reterr};
+    struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .fusion = fusion, .exec = e, .step = s, .reterr = reterr};
     enum pen_status status = shapes_check(&b);
     if (status != PEN_OK || empty_outputs(e->env, n)) {
         return status;
@@ -105,7 +115,11 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     }
     s->out = s->in + n->in_count;
     e->step_count++; /* fini runs from here on */
-    status = emitter_find(n->op)->build(&b);
+    status = fusion != NULL ? fusion->kind->build(&b) : emitter_find(n->op)->build(&b);
+    if (fusion != NULL && s->kernel == NULL) {
+        s->kernel = fusion->kind->kernel;
+        s->why = fusion->kind->why;
+    }
     e->uses[e->step_count - 1] = (struct usage){.n = n, .view = b.view, .inplace = b.inplace};
     return status;
 }
@@ -319,6 +333,30 @@ void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t
     }
 }
 
+/* Why a node that could be part of a fusion is not, in this bucket; NULL where none was near. */
+static const char *alone_of(const struct exec *e, uint32_t index)
+{
+    const struct fusion_mark *mark = &e->plan->fusions.marks[index];
+    if (mark->in == NULL || fusion_of(e, index) != NULL) {
+        return mark->alone;
+    }
+    return mark->in->kind->misfit(mark->in, e->plan->g, e->env);
+}
+
+static void joined_tell(const struct exec *e,
+                        void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    for (uint32_t i = 0; i < e->plan->part.node_count; i++) {
+        const struct fusion *f = fusion_of(e, i);
+        const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
+        char why[160];
+        if (f != NULL && f->last != i && !shape_env_folded(e->env, n)) {
+            snprintf(why, sizeof why, "its work is done in the step of %s", f->node.name);
+            say(context, i, "joined", why);
+        }
+    }
+}
+
 void xnn_exec_kernels(const struct exec *exec,
                       void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
 {
@@ -331,8 +369,13 @@ void xnn_exec_kernels(const struct exec *exec,
         }
         snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop",
                  isa_name(exec->plan->backend->config.isa_max));
-        say(context, s->index, kernel, s->why != NULL ? s->why : "the one kernel of this backend for it");
+        const char *alone = alone_of(exec, s->index);
+        say(context, s->index, kernel,
+            s->why != NULL  ? s->why
+            : alone != NULL ? alone
+                            : "the one kernel of this backend for it");
     }
+    joined_tell(exec, say, context);
 }
 
 static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, struct run *r)

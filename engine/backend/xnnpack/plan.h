@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "backend/xnnpack/emit.h"
+#include "backend/xnnpack/fusion.h"
 
 #define POOLS_MAX 64
 
@@ -30,6 +31,7 @@ struct plan {
     const struct graph *g;
     struct partition part;      /* own copy; lists are one allocation with the plan */
     struct packed_node *packed; /* [part.node_count] */
+    struct fusion_plan fusions;
     uint64_t bytes;
 };
 
