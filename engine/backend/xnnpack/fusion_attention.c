@@ -353,7 +353,7 @@ static const char *flash_read(const struct attention_fusion *a, const struct sha
                 side_fits(&v, f.batch, f.heads, &f.v) && side_fits(&y, f.batch, f.heads, &f.y) &&
                 k.dim[2] == f.size && v.dim[2] == f.keys && y.dim[2] == f.queries && y.dim[3] == f.value_size;
     if (!fits || f.keys == 0 || f.size == 0) {
-        return "not joined as attention: leading dims of queries, keys and values do not fit each other";
+        return "not joined as attention: sizes of queries, keys, values and masks do not fit each other";
     }
     size_t row = f.k.row; /* k is seen as [size, keys] */
     f.k.row = f.k.col;

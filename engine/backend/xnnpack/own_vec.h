@@ -46,5 +46,6 @@ void OWN(own_transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t 
 void OWN(own_depthwise)(const struct depthwise_row *d);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
+void OWN(own_gemm_half)(const struct gemm_tile *t, enum gemm_form form);
 
 #endif
