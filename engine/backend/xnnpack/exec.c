@@ -116,8 +116,8 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     s->out = s->in + n->in_count;
     e->step_count++; /* fini runs from here on */
     status = fusion != NULL ? fusion->kind->build(&b) : emitter_find(n->op)->build(&b);
-    if (fusion != NULL && s->kernel == NULL) {
-        s->kernel = fusion->kind->kernel;
+    if (fusion != NULL) {
+        s->kernel = s->kernel != NULL ? s->kernel : fusion->kind->kernel;
         s->why = fusion->kind->why;
     }
     e->uses[e->step_count - 1] = (struct usage){.n = n, .view = b.view, .inplace = b.inplace};

@@ -134,6 +134,15 @@ void fusion_product_find(struct finder *f, const struct node *product)
 
 /* ---- packing ---- */
 
+/* Weights of a 16-bit model stay at two bytes, with the same results; bf16 rounds all others, too. */
+static enum gemm_form form_of(const float *w, const struct product_fusion *p, enum pen_precision precision)
+{
+    if (precision == PEN_PRECISION_BF16) {
+        return isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+    }
+    return p->alpha == 1.0f ? dense_form_exact(w, p->k * p->n) : GEMM_F32;
+}
+
 static enum pen_status product_pack(const struct graph *g, const struct fusion *f, enum pen_precision precision,
                                     void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
 {
@@ -141,10 +150,10 @@ static enum pen_status product_pack(const struct graph *g, const struct fusion *
     const struct value *w = node_in(g, p->root, 1);
     const float *given = p->bias != VALUE_NONE ? g->values[p->bias].data : NULL;
     const bool gemm = p->root->op == OP_Gemm;
-    const size_t bytes = dense_weights_bytes(p->k, p->n);
+    const enum gemm_form form = form_of(w->data, p, precision);
+    const size_t bytes = dense_form_bytes(form, p->k, p->n);
     float *bias = given != NULL ? malloc(p->n * sizeof *bias) : NULL;
     struct dense_weights *to = packed_alloc(bytes);
-    (void)precision;
     if (to == NULL || (given != NULL && bias == NULL)) {
         free(to);
         free(bias);
@@ -154,11 +163,19 @@ static enum pen_status product_pack(const struct graph *g, const struct fusion *
     for (size_t i = 0; bias != NULL && i < p->n; i++) {
         bias[i] = scaled ? p->beta * given[i] : given[i];
     }
-    dense_pack(to, w->data, p->turned ? 1 : p->n, p->turned ? p->k : 1, bias, p->k, p->n);
-    for (size_t i = 0; i < dense_packed_floats(p->k, p->n) && p->alpha != 1.0f; i++) {
-        to->data[i] *= p->alpha;
-    }
+    const struct dense_matrix matrix = {.w = w->data,
+                                        .bias = bias,
+                                        .k_stride = p->turned ? 1 : p->n,
+                                        .n_stride = p->turned ? p->k : 1,
+                                        .k = p->k,
+                                        .n = p->n,
+                                        .alpha = p->alpha};
+    enum pen_status status = dense_pack_form(to, form, &matrix);
     free(bias);
+    if (status != PEN_OK) {
+        free(to);
+        return pen_error_set(reterr, status, "xnnpack: no memory to pack the weights of node %s", p->root->name);
+    }
     *ret_packed = to;
     *ret_bytes = bytes;
     return PEN_OK;
@@ -221,6 +238,15 @@ static bool spread_init(struct build *b, struct product_step *q, const struct sh
     return each_init(&q->each, &build_out(b, 0)->shape, in, 2);
 }
 
+static const char *kernel_of(enum gemm_form form)
+{
+    static const char *const names[] = {[GEMM_F32] = "own gemm with what follows it",
+                                        [GEMM_F16] = "own gemm with what follows it, weights of f16",
+                                        [GEMM_BF16] = "own gemm with what follows it, weights of bf16",
+                                        [GEMM_PAIRS] = "own gemm with what follows it, bf16 by AVX512-BF16"};
+    return names[form];
+}
+
 static enum pen_status product_build(struct build *b)
 {
     const struct product_fusion *p = b->fusion->detail;
@@ -236,6 +262,8 @@ static enum pen_status product_build(struct build *b)
     product.dim[x->rank - 1] = (int64_t)p->n;
     dense_init_matrix(&q->d, (size_t)shape_elements(x) / p->k, p->k, p->n, p->k, build_threads(b));
     q->w = b->packed;
+    dense_form_set(&q->d, q->w->form, build_threads(b));
+    b->step->kernel = kernel_of(q->w->form);
     q->d.act = p->act;
     q->d.min = p->act.min;
     q->d.max = p->act.max;
@@ -254,8 +282,7 @@ static enum pen_status product_build(struct build *b)
     return PEN_OK;
 }
 
-static const struct fusion_kind product_kind = {.kernel = "own gemm with what follows it",
-                                                .why = "its weights are constant: packed at the load",
+static const struct fusion_kind product_kind = {.why = "its weights are constant: packed at the load",
                                                 .pack = product_pack,
                                                 .build = product_build,
                                                 .copies = true};
