@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "penstock/dtype.h"
 #include "written.h"
 
 #define INPUTS 4
@@ -20,6 +21,13 @@ struct sketch {
 };
 
 typedef void (*sketch_fn)(struct sketch *s);
+
+/* What an engine is asked for beside its backend. */
+struct asked {
+    enum pen_precision precision;
+    enum pen_isa isa_max;
+};
+static struct asked asked;
 
 static float values[INPUTS][ROOM];
 static struct pen_explain *rows;
@@ -102,6 +110,10 @@ static void one_run(sketch_fn draw, const char *backend, uint32_t threads, struc
     options.strict = true;
     options.threads = threads;
     options.explain = rows;
+    if (strcmp(backend, "xnnpack") == 0) {
+        options.precision = asked.precision;
+        options.cpu_isa_max = asked.isa_max;
+    }
     draw(&s);
     for (size_t i = 0; i < s.inputs; i++) {
         size_t count = 1;
@@ -129,15 +141,36 @@ static size_t joined(void)
     return found;
 }
 
-static void expect_reason(const char *text)
+static bool row_says(const char *text)
 {
     size_t count = 0;
     const struct pen_explain_row *row = pen_explain_rows(rows, &count, NULL);
-    bool found = false;
     for (size_t i = 0; i < count; i++) {
-        found = found || strstr(row[i].reason, text) != NULL;
+        if (strstr(row[i].reason, text) != NULL || strstr(row[i].choice, text) != NULL) {
+            return true;
+        }
     }
-    cr_assert(found, "no row says '%s'", text);
+    return false;
+}
+
+static void expect_reason(const char *text)
+{
+    cr_assert(row_says(text), "no row says '%s'", text);
+}
+
+/* The largest difference of two answers over the range of the second. */
+static double distance(const struct written *a, const struct written *b)
+{
+    const float *x = a->out[0].data, *y = b->out[0].data;
+    double far = 0.0, low = INFINITY, high = -INFINITY;
+    cr_assert_eq(a->out[0].bytes, b->out[0].bytes);
+    for (size_t i = 0; i < b->out[0].bytes / sizeof(float); i++) {
+        cr_assert(isfinite(x[i]) && isfinite(y[i]));
+        far = fmax(far, fabs((double)x[i] - (double)y[i]));
+        low = fmin(low, (double)y[i]);
+        high = fmax(high, (double)y[i]);
+    }
+    return far / (high - low);
 }
 
 /* The numbers of reference, with 1 and 2 threads bit for bit, and so many nodes that others' steps do. */
@@ -262,6 +295,95 @@ static void draw_read_twice(struct sketch *s)
 Test(fusion, what_somebody_else_reads_is_not_joined)
 {
     check(draw_read_twice, 0);
+}
+
+/* ---- two bytes ---- */
+
+static int64_t depth, width, count_rows;
+
+static void draw_wide(struct sketch *s)
+{
+    const char *x = input(s, 3, WRITTEN_DIMS(1, count_rows, depth));
+    output(s, one(s, "Relu", linear(s, x, first, depth, width)), 3);
+}
+
+static const int64_t sizes[][3] = {{37, 45, 5}, {300, 70, 40}, {513, 33, 1}, {64, 200, 29}};
+
+static void bf16_check(const char *kernel)
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct written truth, fast, two;
+        depth = sizes[i][0], width = sizes[i][1], count_rows = sizes[i][2];
+        one_run(draw_wide, "reference", 1, &truth);
+        one_run(draw_wide, "xnnpack", 1, &fast);
+        one_run(draw_wide, "xnnpack", 2, &two);
+        double far = distance(&fast, &truth);
+        cr_assert(far > 1e-6 && far < 1e-2, "bf16 is %g of the range away", far);
+        cr_assert_eq(memcmp(fast.out[0].data, two.out[0].data, fast.out[0].bytes), 0, "1 and 2 threads differ");
+        expect_reason(kernel);
+        written_close(&truth);
+        written_close(&fast);
+        written_close(&two);
+    }
+}
+
+Test(fusion, bf16_rounds_weights_and_sums_in_f32)
+{
+    asked = (struct asked){.precision = PEN_PRECISION_BF16};
+    bf16_check("bf16");
+}
+
+Test(fusion, bf16_without_its_instruction)
+{
+    asked = (struct asked){.precision = PEN_PRECISION_BF16, .isa_max = PEN_ISA_AVX512VNNI};
+    bf16_check("weights of bf16");
+}
+
+Test(fusion, bf16_with_avx2_alone)
+{
+    asked = (struct asked){.precision = PEN_PRECISION_BF16, .isa_max = PEN_ISA_AVX2};
+    bf16_check("weights of bf16");
+}
+
+Test(fusion, bf16_in_plain_c)
+{
+    asked = (struct asked){.precision = PEN_PRECISION_BF16, .isa_max = PEN_ISA_PLAIN};
+    bf16_check("weights of bf16");
+}
+
+static enum pen_dtype weights_held;
+
+static void draw_held(struct sketch *s)
+{
+    static float room[ROOM];
+    const char *x = input(s, 3, WRITTEN_DIMS(1, count_rows, depth));
+    for (int64_t i = 0; i < depth * width; i++) {
+        float w = i == 3 ? 3e-6f : 0.3f * random_one(&s->seed); /* one that f16 has no full number for */
+        room[i] = weights_held == PEN_DTYPE_F16 ? pen_f16_to_f32(pen_f32_to_f16(w)) : pen_bf16_to_f32(pen_f32_to_bf16(w));
+    }
+    onnx_writer_constant(s->w, "w", PEN_DTYPE_F32, 2, WRITTEN_DIMS(depth, width), room,
+                         (size_t)(depth * width) * sizeof *room);
+    output(s, pair(s, "MatMul", x, "w"), 3);
+}
+
+static void held_check(enum pen_dtype dtype, enum pen_isa isa, const char *kernel)
+{
+    weights_held = dtype;
+    asked = (struct asked){.isa_max = isa};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        depth = sizes[i][0], width = sizes[i][1], count_rows = sizes[i][2];
+        check(draw_held, 0);
+        expect_reason(kernel);
+    }
+}
+
+Test(fusion, weights_that_f16_or_bf16_holds_stay_at_two_bytes)
+{
+    static const enum pen_isa isas[] = {PEN_ISA_ANY, PEN_ISA_AVX2, PEN_ISA_PLAIN};
+    for (size_t i = 0; i < 3; i++) {
+        held_check(PEN_DTYPE_F16, isas[i], "weights of f16");
+        held_check(PEN_DTYPE_BF16, isas[i], "weights of bf16");
+    }
 }
 
 /* ---- attention ---- */
