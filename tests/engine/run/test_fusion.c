@@ -523,3 +523,30 @@ Test(fusion, shares_that_somebody_reads_stay)
     check(draw_seen_shares, 0);
     expect_reason("the shares go elsewhere");
 }
+
+/* ---- dynamic quantisation ---- */
+
+static void draw_dynamic(struct sketch *s)
+{
+    static int8_t codes[K * N];
+    const char *x = input(s, 3, WRITTEN_DIMS(2, 5, K));
+    for (size_t i = 0; i < K * N; i++) {
+        codes[i] = (int8_t)(i * 37 % 255 - 127);
+    }
+    onnx_writer_constant(s->w, "codes", PEN_DTYPE_I8, 2, WRITTEN_DIMS(K, N), codes, sizeof codes);
+    onnx_writer_node(s->w, "DynamicQuantizeLinear", ONNX_LIST(x), ONNX_LIST("q", "scale", "zero"), NULL);
+    const char *sums = onnx_writer_step(s->w, "MatMulInteger", ONNX_LIST("q", "codes", "zero"), NULL);
+    const struct onnx_attr to[] = {{.type = ONNX_ATTR_INT, .name = "to", .i = PEN_DTYPE_F32}, {0}};
+    const char *real = onnx_writer_step(s->w, "Cast", ONNX_LIST(sums), to);
+    output(s, pair(s, "Mul", real, pair(s, "Mul", "scale", scalar(s, "weights", 0.01f))), 3);
+}
+
+Test(fusion, weights_behind_a_dynamic_quantisation_are_packed_once)
+{
+    static const enum pen_isa isas[] = {PEN_ISA_ANY, PEN_ISA_AVX512, PEN_ISA_AVX2, PEN_ISA_PLAIN};
+    for (size_t i = 0; i < 4; i++) {
+        asked = (struct asked){.isa_max = isas[i]};
+        check(draw_dynamic, 0);
+        expect_reason("weights packed at the load");
+    }
+}
