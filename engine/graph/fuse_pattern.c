@@ -265,8 +265,7 @@ bool fuse_gelu(struct rewrite *r, uint32_t node)
     if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32 ||
         !gelu_read(r, n, &x, &tanh) || !become(r, node, OP_Gelu, &x, 1))
         return false;
-    enum pen_status status =
-        tanh ? graph_attr_text(r->g, r->g->node_count - 1, ATTR_approximate, "tanh") : PEN_OK;
+    enum pen_status status = tanh ? graph_attr_text(r->g, r->g->node_count - 1, ATTR_approximate, "tanh") : PEN_OK;
     return status == PEN_OK || rewrite_failed(r, status);
 }
 

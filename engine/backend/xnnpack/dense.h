@@ -46,7 +46,7 @@ void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_
 /* The same for p->form. */
 void dense_bias_put(struct dense_weights *p, const float *bias, size_t k, size_t n);
 size_t dense_form_floats(enum gemm_form form, size_t k, size_t n); /* of the panels */
-const float *dense_bias(const struct dense_weights *p); /* NULL when there is none */
+const float *dense_bias(const struct dense_weights *p);            /* NULL when there is none */
 size_t dense_packed_floats(size_t k, size_t n);
 /* The panels alone, into memory of dense_packed_floats. */
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n);
@@ -67,7 +67,7 @@ struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride);
 struct dense {
     struct dense_image image;
     enum gemm_form form; /* of the weights: dense_form_set */
-    size_t m, k, n, nr; /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
+    size_t m, k, n, nr;  /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
     size_t y_stride, sum_stride;
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */

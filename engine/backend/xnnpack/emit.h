@@ -42,7 +42,7 @@ struct build {
     const struct graph *g;
     const struct shape_env *env;
     const struct node *n;
-    const void *packed; /* what pack gave */
+    const void *packed;          /* what pack gave */
     const struct fusion *fusion; /* whose node n is; NULL: n is the graph's own */
     struct exec *exec;
     struct step *step;

@@ -131,7 +131,7 @@ static void blocks_init(struct build *b, struct attention *q)
     }
     flash_init(f, build_threads(b));
     b->step->kernel = q->in_blocks ? "own attention in blocks of queries and keys" : "own attention, row by row";
-    b->step->why = q->in_blocks                    ? "its scores stay in the cache"
+    b->step->why = q->in_blocks                       ? "its scores stay in the cache"
                    : build_out(b, OUT_SCORES) != NULL ? "somebody reads the scores"
                                                       : "it has few queries";
 }

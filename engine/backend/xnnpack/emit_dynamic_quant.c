@@ -39,7 +39,8 @@ static void range_task(void *context, size_t unit)
     const size_t n = unit_end(j->q, unit) - unit * CHUNK;
     const float low = isa_own()->fold(FOLD_MIN, x, n), high = isa_own()->fold(FOLD_MAX, x, n);
     struct range r = {fminf(low, 0.0f), fmaxf(high, 0.0f)};
-    for (size_t i = unit * CHUNK; (low != low || high != high) && i < unit_end(j->q, unit); i++) { /* NaN does not count */
+    for (size_t i = unit * CHUNK; (low != low || high != high) && i < unit_end(j->q, unit);
+         i++) { /* NaN does not count */
         r.min = j->x[i] < r.min ? j->x[i] : r.min;
         r.max = j->x[i] > r.max ? j->x[i] : r.max;
     }

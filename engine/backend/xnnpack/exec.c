@@ -102,7 +102,14 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     n = fusion != NULL ? &fusion->node : n;
     PEN_ASSERT(e->step_count < e->plan->part.node_count, "a node of the partition is one step at most");
     struct step *s = &e->steps[e->step_count];
-    struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .fusion = fusion, .exec = e, .step = s, .reterr = reterr};
+    struct build b = {.g = g,
+                      .env = e->env,
+                      .n = n,
+                      .packed = packed->data,
+                      .fusion = fusion,
+                      .exec = e,
+                      .step = s,
+                      .reterr = reterr};
     enum pen_status status = shapes_check(&b);
     if (status != PEN_OK || empty_outputs(e->env, n)) {
         return status;

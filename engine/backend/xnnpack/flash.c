@@ -6,8 +6,9 @@
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
 
-#define KEYS_BLOCK 256 /* of one round: scores of 56 queries take 56 KiB, packed keys and values of 64 columns 64 KiB each */
-#define TILES_UNIT 4   /* row tiles of one unit of work */
+#define KEYS_BLOCK                                                                                                     \
+    256 /* of one round: scores of 56 queries take 56 KiB, packed keys and values of 64 columns 64 KiB each */
+#define TILES_UNIT 4 /* row tiles of one unit of work */
 
 bool flash_term_init(struct flash_term *t, const struct flash *f, const struct shape *shape)
 {
@@ -116,27 +117,23 @@ static void pack_task(void *context, size_t unit)
     }
 }
 
-/* y [rows, n] = x [rows, k] * panels, or y += ...; rows of x and y beyond `rows` are there up to whole tiles. */
-static void product(const float *x, size_t x_stride, const float *panels, size_t k, size_t n, float *y, size_t y_stride,
-                    size_t rows, bool first)
+/* y [m, n] = x [m, k] * panels w, or y += ... where it is not the first; rows of x and y beyond m are there up to whole tiles. */
+static void product(const struct gemm_tile *all)
 {
     const struct own *own = isa_own();
-    for (size_t c = 0; c < n; c += own->gemm_nr) {
-        for (size_t r = 0; r < rows; r += own->gemm_mr) {
-            struct gemm_tile t = {.x = x + r * x_stride,
-                                  .w = panels + c * k,
-                                  .next = panels + c * k,
-                                  .y = y + r * y_stride + c,
-                                  .x_stride = x_stride,
-                                  .y_stride = y_stride,
-                                  .m = rows - r < own->gemm_mr ? rows - r : own->gemm_mr,
-                                  .n = n - c < own->gemm_nr ? n - c : own->gemm_nr,
-                                  .k = k,
-                                  .bands = 1,
-                                  .first = first,
-                                  .last = true,
-                                  .min = -INFINITY,
-                                  .max = INFINITY};
+    for (size_t c = 0; c < all->n; c += own->gemm_nr) {
+        for (size_t r = 0; r < all->m; r += own->gemm_mr) {
+            struct gemm_tile t = *all;
+            t.x += r * t.x_stride;
+            t.w += c * t.k;
+            t.next = t.w;
+            t.y += r * t.y_stride + c;
+            t.m = all->m - r < own->gemm_mr ? all->m - r : own->gemm_mr;
+            t.n = all->n - c < own->gemm_nr ? all->n - c : own->gemm_nr;
+            t.bands = 1;
+            t.last = true;
+            t.min = -INFINITY;
+            t.max = INFINITY;
             own->gemm(&t);
         }
     }
@@ -254,7 +251,15 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
 {
     const struct flash *f = j->f;
     const size_t n = f->keys - key < KEYS_BLOCK ? f->keys - key : KEYS_BLOCK, stride = row_floats(KEYS_BLOCK);
-    product(room->q, row_floats(f->size), head + key * f->size, f->size, n, room->scores, stride, rows, true);
+    product(&(struct gemm_tile){.x = room->q,
+                                .x_stride = row_floats(f->size),
+                                .w = head + key * f->size,
+                                .k = f->size,
+                                .n = n,
+                                .y = room->scores,
+                                .y_stride = stride,
+                                .m = rows,
+                                .first = true});
     for (size_t i = 0; i < rows; i++) {
         float *scores = room->scores + i * stride;
         const size_t row[3] = {at[0], at[1], at[2] + i};
@@ -266,8 +271,14 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
         }
         row_shares(f, room, i, scores, n);
     }
-    product(room->scores, stride, head + keys_floats(f) + key * values_width(f), n, f->value_size, room->sums,
-            row_floats(values_width(f)), rows, false);
+    product(&(struct gemm_tile){.x = room->scores,
+                                .x_stride = stride,
+                                .w = head + keys_floats(f) + key * values_width(f),
+                                .k = n,
+                                .n = f->value_size,
+                                .y = room->sums,
+                                .y_stride = row_floats(values_width(f)),
+                                .m = rows});
 }
 
 static void flash_task(void *context, size_t unit)

@@ -17,9 +17,9 @@ struct flash_side {
 };
 
 enum flash_term_kind {
-    FLASH_ADD,      /* f32: added */
-    FLASH_KEEP,     /* bytes: where 0, the score becomes `fill` */
-    FLASH_DROP,     /* bytes: where not 0, the score becomes `fill` */
+    FLASH_ADD,       /* f32: added */
+    FLASH_KEEP,      /* bytes: where 0, the score becomes `fill` */
+    FLASH_DROP,      /* bytes: where not 0, the score becomes `fill` */
     FLASH_ADD_UNLESS /* bytes: where 0, `fill` is added */
 };
 

@@ -56,6 +56,8 @@ struct finder {
     bool failed;        /* no memory */
 };
 
+/* Of this partition, and of no fusion yet. */
+bool finder_free(const struct finder *f, const struct node *n);
 /* The only reader of a value, of this partition and free; NULL otherwise. */
 const struct node *finder_reader(const struct finder *f, uint32_t value);
 /* Who makes the value, of this partition and free; NULL otherwise. only: and nobody reads it but once. */

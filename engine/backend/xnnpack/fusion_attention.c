@@ -139,7 +139,8 @@ static bool term_add(struct attention_search *s, enum flash_term_kind kind, uint
 static bool is_scores(const struct finder *f, uint32_t value)
 {
     const struct node *n = finder_maker(f, value, true);
-    return n != NULL && (n->op == OP_MatMul || n->op == OP_Add || n->op == OP_Where || n->op == OP_Mul || n->op == OP_Div);
+    return n != NULL &&
+           (n->op == OP_MatMul || n->op == OP_Add || n->op == OP_Where || n->op == OP_Mul || n->op == OP_Div);
 }
 
 /* Add of a mask, or Where: which input the scores are. */
@@ -148,7 +149,8 @@ static bool term_read(struct attention_search *s, const struct node *n, uint32_t
     const struct finder *f = s->f;
     float fill;
     if (n->op == OP_Add && n->in_count == 2 && plain(n)) {
-        uint32_t at = is_scores(f, n->in[0]) ? 0 : 1; /* a mask may be computed the same way: the first that leads to a product */
+        uint32_t at =
+            is_scores(f, n->in[0]) ? 0 : 1; /* a mask may be computed the same way: the first that leads to a product */
         if (!is_scores(f, n->in[at])) {
             return false;
         }
@@ -220,7 +222,8 @@ static uint32_t zeros_read(struct attention_search *s)
     }
     for (uint32_t i = 0; i < s->f->part->node_count; i++) {
         const struct node *n = &g->nodes[s->f->part->nodes[i]];
-        if (n->dead || n->op != OP_Where || n->in[2] != shares || !finder_scalar(s->f, n->in[1], &zero) || zero != 0.0f) {
+        if (n->dead || n->op != OP_Where || n->in[2] != shares || !finder_scalar(s->f, n->in[1], &zero) ||
+            zero != 0.0f) {
             continue;
         }
         const struct node *nan = finder_maker(s->f, n->in[0], true);
@@ -248,8 +251,9 @@ static bool attention_search(struct attention_search *s)
         return first != NULL ? no(s, "not joined as attention: the shares go elsewhere than into one product") : false;
     }
     if (first == NULL) {
-        return no(s, "not joined as attention: something between the product of queries and keys and the soft-max is no "
-                     "factor and no mask");
+        return no(s,
+                  "not joined as attention: something between the product of queries and keys and the soft-max is no "
+                  "factor and no mask");
     }
     if (rank < 3 || rank > 4 || !all_f32(g, first) || !all_f32(g, second) ||
         g->values[first->in[0]].shape.rank != rank || g->values[first->in[1]].shape.rank != rank ||
@@ -323,7 +327,8 @@ static void shape_see(const struct seen_value *v, const struct shape_env *env, s
 /* The steps of one side whose leading dims broadcast; false when they do not. */
 static bool side_fits(const struct seen_shape *s, size_t batch, size_t heads, struct flash_side *ret)
 {
-    *ret = (struct flash_side){s->dim[0] == 1 ? 0 : s->step[0], s->dim[1] == 1 ? 0 : s->step[1], s->step[2], s->step[3]};
+    *ret =
+        (struct flash_side){s->dim[0] == 1 ? 0 : s->step[0], s->dim[1] == 1 ? 0 : s->step[1], s->step[2], s->step[3]};
     return (s->dim[0] == batch || s->dim[0] == 1) && (s->dim[1] == heads || s->dim[1] == 1);
 }
 
@@ -332,7 +337,8 @@ static const char *flash_read(const struct attention_fusion *a, const struct sha
     struct seen_shape q, k, v, y;
     const struct seen_value *const sides[] = {&a->q, &a->k, &a->v, &a->y};
     for (uint32_t i = 0; i < 4; i++) {
-        if (!shape_known(&env->facts[sides[i]->value].shape) || env->facts[sides[i]->value].shape.rank != sides[i]->rank) {
+        if (!shape_known(&env->facts[sides[i]->value].shape) ||
+            env->facts[sides[i]->value].shape.rank != sides[i]->rank) {
             return "not joined as attention: a shape depends on data";
         }
     }
@@ -350,8 +356,8 @@ static const char *flash_read(const struct attention_fusion *a, const struct sha
                       .hidden_zero = a->zero,
                       .term_count = a->term_count};
     bool fits = side_fits(&q, f.batch, f.heads, &f.q) && side_fits(&k, f.batch, f.heads, &f.k) &&
-                side_fits(&v, f.batch, f.heads, &f.v) && side_fits(&y, f.batch, f.heads, &f.y) &&
-                k.dim[2] == f.size && v.dim[2] == f.keys && y.dim[2] == f.queries && y.dim[3] == f.value_size;
+                side_fits(&v, f.batch, f.heads, &f.v) && side_fits(&y, f.batch, f.heads, &f.y) && k.dim[2] == f.size &&
+                v.dim[2] == f.keys && y.dim[2] == f.queries && y.dim[3] == f.value_size;
     if (!fits || f.keys == 0 || f.size == 0) {
         return "not joined as attention: sizes of queries, keys, values and masks do not fit each other";
     }

@@ -114,9 +114,8 @@ void fusion_product_find(struct finder *f, const struct node *product)
     for (const struct node *n = finder_reader(f, at); n != NULL && act_none(&p.act); n = finder_reader(f, at)) {
         struct product_fusion with = p;
         uint32_t other = VALUE_NONE;
-        if (!all_f32(f->g, n) ||
-            (!(!p.sums && bias_take(f, n, &with, y->shape.rank)) && !(!p.sums && gelu_take(n, &with)) &&
-             !sum_take(f, n, at, &with, &other))) {
+        if (!all_f32(f->g, n) || (!(!p.sums && bias_take(f, n, &with, y->shape.rank)) &&
+                                  !(!p.sums && gelu_take(n, &with)) && !sum_take(f, n, at, &with, &other))) {
             break;
         }
         if (other != VALUE_NONE) {

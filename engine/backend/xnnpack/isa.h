@@ -29,6 +29,6 @@ own_lookup_fn isa_lookup(void);              /* bytes through a table */
 bool isa_pairs(void);                        /* products of pairs of bf16 by an instruction, and no limit is set */
 /* For one limit, before it is claimed. */
 bool isa_pairs_within(enum pen_isa most);
-size_t isa_l2_bytes(void);                   /* of one core; 1 MiB when unknown */
+size_t isa_l2_bytes(void); /* of one core; 1 MiB when unknown */
 
 #endif

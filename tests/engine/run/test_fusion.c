@@ -252,8 +252,8 @@ static void draw_factored_tanh(struct sketch *s) /* x 0.79 (1 + 0.0447 x x) */
 {
     const char *x = input(s, 3, WRITTEN_DIMS(2, 3, K)), *y = linear(s, x, first, K, N);
     const char *square = pair(s, "Mul", pair(s, "Mul", scalar(s, "c", 0.044715f), y), y);
-    const char *inner = pair(s, "Mul", pair(s, "Mul", y, scalar(s, "d", 0.79788456f)),
-                             pair(s, "Add", scalar(s, "one", 1.0f), square));
+    const char *inner =
+        pair(s, "Mul", pair(s, "Mul", y, scalar(s, "d", 0.79788456f)), pair(s, "Add", scalar(s, "one", 1.0f), square));
     const char *term = pair(s, "Add", scalar(s, "unit", 1.0f), one(s, "Tanh", inner));
     output(s, pair(s, "Mul", y, pair(s, "Mul", scalar(s, "half", 0.5f), term)), 3);
 }
@@ -359,7 +359,8 @@ static void draw_held(struct sketch *s)
     const char *x = input(s, 3, WRITTEN_DIMS(1, count_rows, depth));
     for (int64_t i = 0; i < depth * width; i++) {
         float w = i == 3 ? 3e-6f : 0.3f * random_one(&s->seed); /* one that f16 has no full number for */
-        room[i] = weights_held == PEN_DTYPE_F16 ? pen_f16_to_f32(pen_f32_to_f16(w)) : pen_bf16_to_f32(pen_f32_to_bf16(w));
+        room[i] =
+            weights_held == PEN_DTYPE_F16 ? pen_f16_to_f32(pen_f32_to_f16(w)) : pen_bf16_to_f32(pen_f32_to_bf16(w));
     }
     onnx_writer_constant(s->w, "w", PEN_DTYPE_F32, 2, WRITTEN_DIMS(depth, width), room,
                          (size_t)(depth * width) * sizeof *room);
@@ -423,7 +424,8 @@ static void draw_attention(struct sketch *s)
     }
     const char *shares = softmax(s, scores, -1);
     if (form.hidden) {
-        shares = onnx_writer_step(s->w, "Where", ONNX_LIST(one(s, "IsNaN", shares), scalar(s, "zero", 0.0f), shares), NULL);
+        shares =
+            onnx_writer_step(s->w, "Where", ONNX_LIST(one(s, "IsNaN", shares), scalar(s, "zero", 0.0f), shares), NULL);
     }
     const char *y = pair(s, "MatMul", shares, v);
     output(s, form.heads_last ? turned(s, y, 4, WRITTEN_DIMS(0, 2, 1, 3)) : y, 4);
@@ -480,7 +482,8 @@ static int64_t mask_batch, mask_rows, query_rows;
 static void draw_wide_mask(struct sketch *s)
 {
     const char *q = input(s, 4, WRITTEN_DIMS(1, 2, query_rows, 6)), *k = input(s, 4, WRITTEN_DIMS(1, 2, 6, 7));
-    const char *v = input(s, 4, WRITTEN_DIMS(1, 2, 7, 4)), *mask = input(s, 4, WRITTEN_DIMS(mask_batch, 1, mask_rows, 7));
+    const char *v = input(s, 4, WRITTEN_DIMS(1, 2, 7, 4)),
+               *mask = input(s, 4, WRITTEN_DIMS(mask_batch, 1, mask_rows, 7));
     output(s, pair(s, "MatMul", softmax(s, pair(s, "Add", pair(s, "MatMul", q, k), mask), -1), v), 4);
 }
 

@@ -1,4 +1,4 @@
-/* Weights of two bytes each: packed in panels as those of four, each rounded once. */
+/* Weights in panels: of four bytes, or of two that are each rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +6,71 @@
 #include "backend/xnnpack/isa.h"
 #include "graph/lifetime.h"
 #include "penstock/dtype.h"
+
+size_t dense_packed_floats(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    return (n + nr - 1) / nr * nr * k;
+}
+
+/* One panel; columns beyond `width` are 0. */
+static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t width)
+{
+    size_t nr = isa_own()->gemm_nr;
+    if (width < nr) {
+        memset(panel, 0, k * nr * sizeof *panel);
+    }
+    if (k_stride == 1) { /* columns lie in memory one after the other: a transpose */
+        isa_own()->transpose((const uint32_t *)(const void *)w, n_stride, (uint32_t *)(void *)panel, nr, width, k);
+        return;
+    }
+    for (size_t i = 0; i < k; i++) {
+        const float *from = w + i * k_stride;
+        float *to = panel + i * nr;
+        if (n_stride == 1) {
+            memcpy(to, from, width * sizeof *to);
+            continue;
+        }
+        for (size_t c = 0; c < width; c++) {
+            to[c] = from[c * n_stride];
+        }
+    }
+}
+
+void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    for (size_t j = 0; j < n; j += nr) {
+        panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
+    }
+}
+
+size_t dense_weights_bytes(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    size_t floats = dense_packed_floats(k, n) + (n + nr - 1) / nr * nr;
+    return (sizeof(struct dense_weights) + floats * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
+}
+
+void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
+                size_t n)
+{
+    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
+    dense_pack_bias(p, bias, k, n);
+}
+
+void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_t n)
+{
+    p->form = GEMM_F32;
+    dense_bias_put(p, bias, k, n);
+}
+
+const float *dense_bias(const struct dense_weights *p)
+{
+    return p->has_bias ? p->data + dense_form_floats(p->form, p->k, p->n) : NULL;
+}
+
+/* ---- weights of two bytes ---- */
 
 size_t dense_form_floats(enum gemm_form form, size_t k, size_t n)
 {
