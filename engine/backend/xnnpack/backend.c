@@ -30,8 +30,9 @@ static enum pen_status probe(const struct backend_config *config, struct backend
         snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
     }
     isa_device(config->isa_max, c.device, sizeof c.device);
-    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s", isa_name(config->isa_max));
-    c.precisions = 1u << PEN_PRECISION_F32;
+    const bool pairs = config->precision == PEN_PRECISION_BF16 && isa_pairs_within(config->isa_max);
+    snprintf(c.library, sizeof c.library, XC_LIBRARY " %s%s", isa_name(config->isa_max), pairs ? "+bf16" : "");
+    c.precisions = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_BF16;
     *ret_caps = c;
     return PEN_OK;
 }
@@ -52,9 +53,11 @@ static void backend_close(struct backend *backend)
 static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
                                     struct pen_error *reterr)
 {
-    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY) {
+    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY &&
+        config->precision != PEN_PRECISION_BF16) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the xnnpack backend computes in f32 only; ask for precision f32 or for another backend");
+                             "the xnnpack backend computes in f32 and bf16 only; ask for one of them or for another "
+                             "backend");
     }
     enum xnn_status xnn = initialize();
     if (xnn != xnn_status_success) {
@@ -62,6 +65,9 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     }
     double error = 0.0;
     enum pen_status status = selftest_f32(&error, reterr);
+    if (status == PEN_OK && config->precision == PEN_PRECISION_BF16) {
+        status = selftest_bf16(config->isa_max, &error, reterr);
+    }
     if (status != PEN_OK) {
         return status;
     }

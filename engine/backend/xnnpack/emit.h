@@ -45,6 +45,7 @@ struct memory_part {
 };
 
 struct chain;
+struct fusion;
 
 /* A node while its exec is made. */
 struct build {
@@ -54,6 +55,7 @@ struct build {
     const void *packed; /* what pack gave */
     const struct chain *
         chain; /* element-wise nodes that the step runs, too: its operands are the inputs behind the node's own; NULL = none */
+    const struct fusion *fusion; /* whose node n is; NULL: n is the graph's own */
     struct exec *exec;
     struct step *step;
     bool view; /* set by build: output 0 is the bytes of input 0; run copies them when they cannot share memory */

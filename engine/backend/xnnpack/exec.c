@@ -110,14 +110,16 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
 {
     const struct graph *g = e->plan->g;
     const struct node *last = &g->nodes[e->plan->packed[index].node];
-    if (last->dead || shape_env_folded(e->env, last) || e->join.next[index] != JOIN_NONE) {
+    const struct fusion *fusion = last->dead ? NULL : join_fusion(e->plan, e->env, index);
+    if (last->dead || shape_env_folded(e->env, last) || e->join.next[index] != JOIN_NONE ||
+        (fusion != NULL && fusion->last != index)) {
         return PEN_OK;
     }
     struct chain chain;
     bool whole = false, joined = join_chain(&e->join, e->plan, e->env, index, &chain, &whole);
     index = join_head(&e->join, index);
     const struct packed_node *packed = &e->plan->packed[index];
-    const struct node *n = &g->nodes[packed->node];
+    const struct node *n = fusion != NULL ? &fusion->node : &g->nodes[packed->node];
     PEN_ASSERT(e->step_count < e->plan->part.node_count, "a node of the partition is one step at most");
     struct step *s = &e->steps[e->step_count];
     struct build b = {.g = g,
@@ -125,6 +127,7 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
                       .n = n,
                       .packed = packed->data,
                       .chain = joined ? &chain : NULL,
+                      .fusion = fusion,
                       .exec = e,
                       .step = s,
                       .reterr = reterr};
@@ -143,7 +146,12 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
     }
     s->out = s->in + u.in_count;
     e->step_count++; /* fini runs from here on */
-    status = (joined && whole ? &emit_chain : emitter_find(n->op))->build(&b);
+    status =
+        fusion != NULL ? fusion->kind->build(&b) : (joined && whole ? &emit_chain : emitter_find(n->op))->build(&b);
+    if (fusion != NULL) {
+        s->kernel = s->kernel != NULL ? s->kernel : fusion->kind->kernel;
+        s->why = fusion->kind->why;
+    }
     u.view = b.view;
     u.inplace = b.inplace;
     u.exclusive = b.exclusive;
@@ -400,11 +408,35 @@ void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t
 }
 
 /* The nodes that run with this one. */
-static void joined_tell(const struct exec *exec, uint32_t head,
-                        void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+static void chained_tell(const struct exec *exec, uint32_t head,
+                         void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
 {
     for (uint32_t i = exec->join.next[head]; i != JOIN_NONE; i = exec->join.next[i]) {
         say(context, i, "joined", "it is computed while the results it reads are in the cache: no pass over memory");
+    }
+}
+
+/* Why a node that could be part of a fusion is not, in this bucket; NULL where none was near. */
+static const char *alone_of(const struct exec *e, uint32_t index)
+{
+    const struct fusion_mark *mark = &e->plan->fusions.marks[index];
+    if (mark->in == NULL || join_fusion(e->plan, e->env, index) != NULL) {
+        return mark->alone;
+    }
+    return mark->in->kind->misfit(mark->in, e->plan->g, e->env);
+}
+
+static void joined_tell(const struct exec *e,
+                        void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    for (uint32_t i = 0; i < e->plan->part.node_count; i++) {
+        const struct fusion *f = join_fusion(e->plan, e->env, i);
+        const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
+        char why[160];
+        if (f != NULL && f->last != i && !shape_env_folded(e->env, n)) {
+            snprintf(why, sizeof why, "its work is done in the step of %s", f->node.name);
+            say(context, i, "joined", why);
+        }
     }
 }
 
@@ -418,11 +450,16 @@ void xnn_exec_kernels(const struct exec *exec,
             say(context, s->index, "view", "its output is its input's memory: no work");
             continue;
         }
-        joined_tell(exec, s->index, say, context);
+        chained_tell(exec, s->index, say, context);
         snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop",
                  isa_name(exec->plan->backend->config.isa_max));
-        say(context, s->index, kernel, s->why != NULL ? s->why : "the one kernel of this backend for it");
+        const char *alone = alone_of(exec, s->index);
+        say(context, s->index, kernel,
+            s->why != NULL  ? s->why
+            : alone != NULL ? alone
+                            : "the one kernel of this backend for it");
     }
+    joined_tell(exec, say, context);
 }
 
 static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, struct run *r)

@@ -5,6 +5,13 @@
 
 #include "assertion.h"
 
+const struct fusion *join_fusion(const struct plan *plan, const struct shape_env *env, uint32_t index)
+{
+    const struct fusion *f = plan->fusions.marks[index].in;
+    bool fits = f != NULL && (f->kind->misfit == NULL || f->kind->misfit(f, plan->g, env) == NULL);
+    return fits ? f : NULL;
+}
+
 /* What the search knows of the partition's values. */
 struct search {
     const struct plan *plan;
@@ -41,7 +48,7 @@ static void values_note(struct search *s)
         }
         for (uint32_t k = 0; runs(s, i) && k < n->out_count; k++) {
             if (n->out[k] != VALUE_NONE) {
-                s->maker[n->out[k]] = i;
+                s->maker[n->out[k]] = join_fusion(s->plan, s->env, i) == NULL ? i : JOIN_NONE;
             }
         }
     }
@@ -162,8 +169,9 @@ static void node_join(struct search *s, uint32_t index)
 static bool follows(const struct search *s, uint32_t index)
 {
     const struct node *n = node_at(s->plan, index);
-    return runs(s, index) && n->out_count == 1 && n->out[0] != VALUE_NONE &&
-           (op_def(n->op)->traits & (OP_UNARY | OP_BINARY)) != 0 && shape_elements(&s->env->facts[n->out[0]].shape) > 0;
+    return runs(s, index) && join_fusion(s->plan, s->env, index) == NULL && n->out_count == 1 &&
+           n->out[0] != VALUE_NONE && (op_def(n->op)->traits & (OP_UNARY | OP_BINARY)) != 0 &&
+           shape_elements(&s->env->facts[n->out[0]].shape) > 0;
 }
 
 static enum pen_status join_new(struct join *j, uint32_t nodes)

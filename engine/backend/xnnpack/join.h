@@ -17,6 +17,8 @@ struct join {
     uint32_t *before; /* its inverse */
 };
 
+/* The fusion of the plan (fusion.h) that runs a node with these shapes; NULL: none does. Its nodes join no others. */
+const struct fusion *join_fusion(const struct plan *plan, const struct shape_env *env, uint32_t index);
 /* Where values of nodes are checked one by one (backend_config.check_numerics), nothing is joined. */
 enum pen_status join_find(struct join *j, const struct plan *plan, const struct shape_env *env);
 void join_fini(struct join *j);

@@ -82,6 +82,14 @@ enum fold_fn { FOLD_SUM = 0, FOLD_MAX, FOLD_MIN, FOLD_PROD, FOLD_ABS, FOLD_SQUAR
 #define GEMM_KC 256 /* k of one block: the x block and a w panel (32 KiB) stay in the first two caches */
 #define GEMM_LDX                                                                                                       \
     (GEMM_KC + 16) /* floats between rows of the x block: not a power of two, or all rows meet in one cache set */
+/* How the weights of a panel are kept. Offsets and strides count in floats, 4 bytes, whatever the form. */
+enum gemm_form {
+    GEMM_F32 = 0,
+    GEMM_F16,  /* [k][gemm_nr] of 2 bytes: widened as they are read; no infinities */
+    GEMM_BF16, /* the same, bf16 */
+    GEMM_PAIRS /* [k / 2][gemm_nr][2] of bf16, and x is pairs of bf16, too: k counts pairs */
+};
+
 struct gemm_tile {
     const float *x;    /* [mr][x_stride] */
     const float *w;    /* [k][gemm_nr] */
@@ -152,7 +160,15 @@ struct own {
     void (*winograd_out)(const struct winograd_out *t);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
+    void (*gemm_half)(const struct gemm_tile *t, enum gemm_form form); /* GEMM_F16 or GEMM_BF16 */
 };
+
+#ifdef OWN_X86
+/* own_gemm_pairs.c, for processors with AVX512-BF16 (isa_pairs): panels of own_avx512 as pairs. */
+void own_gemm_pairs(const struct gemm_tile *t);
+/* n floats to pairs of bf16, rounded to the nearest even; a last single one gets a 0 beside it. */
+void own_pairs_make(const float *x, uint32_t *y, size_t n);
+#endif
 
 extern const struct own own_plain;
 #ifdef OWN_X86

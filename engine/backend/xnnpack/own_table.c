@@ -24,4 +24,5 @@ const struct own OWN(own) = {
                                      : 4,
     .gemm_nr = 2 * OWN_LANES,
     .gemm = OWN(own_gemm),
+    .gemm_half = OWN(own_gemm_half),
 };

@@ -49,5 +49,6 @@ void OWN(own_winograd_in)(const struct winograd_in *t);
 void OWN(own_winograd_out)(const struct winograd_out *t);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
+void OWN(own_gemm_half)(const struct gemm_tile *t, enum gemm_form form);
 
 #endif

@@ -200,6 +200,27 @@ Test(fuse, the_three_spellings_of_gelu)
     graph_free(g);
 }
 
+/* 1 + tanh(sqrt(2 / pi) (x + factor x^3)) */
+static uint32_t tanh_term(struct graph *g, uint32_t x, float factor)
+{
+    uint32_t cube = build_node(g, OP_Pow, IDS(x, build_scalar(g, 3)));
+    uint32_t sum = build_node(g, OP_Add, IDS(x, build_node(g, OP_Mul, IDS(build_scalar(g, factor), cube))));
+    uint32_t inner = build_node(g, OP_Mul, IDS(sum, build_scalar(g, 0.79788456f)));
+    return build_node(g, OP_Add, IDS(build_scalar(g, 1), build_node(g, OP_Tanh, IDS(inner))));
+}
+
+Test(fuse, gelu_by_tanh_and_what_only_looks_like_it)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(4, 9)), half = build_scalar(g, 0.5f);
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(half, x)), tanh_term(g, x, 0.044715f))));
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(x, half)), tanh_term(g, x, 0.05f))));
+    (void)fuse(g);
+    cr_assert_eq(count_op(g, OP_Gelu), 1);
+    cr_assert(node_text_is(&g->nodes[g->values[g->outputs[0]].producer], ATTR_approximate, "tanh", false));
+    graph_free(g);
+}
+
 Test(fuse, a_spelled_out_layer_norm)
 {
     struct graph *g = build_graph();
