@@ -38,7 +38,7 @@ static __attribute__((noinline)) void smooth(enum unary_fn fn, const float *x, f
         CASE(UNARY_SOFTPLUS)
         LOOP(softplus_f(v));
         CASE(UNARY_SWISH)
-        LOOP(v / (1.0f + exp_f(-a * v)));
+        LOOP(v / exp_and_one(-a * v));
         CASE(UNARY_MISH)
         LOOP(v * tanh_f(softplus_f(v)));
         CASE(UNARY_ELU)
