@@ -7,13 +7,14 @@
 #include "backend/xnnpack/isa.h"
 #include "graph/lifetime.h"
 
-#define EDGE         4  /* of an output tile */
-#define SPAN         6  /* of an input tile */
-#define POINTS       36 /* numbers of a turned tile */
-#define CHANNELS_MIN 16
-#define PACKED_MAX   ((size_t)10 << 20) /* bytes of turned weights: 256 x 256 channels */
-#define BLOCK_MAX    ((size_t)4 << 20)  /* bytes of one thread's turned tiles */
-#define ROW_PAD      16                 /* floats between rows: no power of two, or all rows meet in one cache set */
+#define EDGE       4  /* of an output tile */
+#define SPAN       6  /* of an input tile */
+#define POINTS     36 /* numbers of a turned tile */
+#define IN_MIN     12 /* channels: fewer do not pay for the turning */
+#define OUT_MIN    16
+#define PACKED_MAX ((size_t)10 << 20) /* bytes of turned weights: 256 x 256 channels */
+#define BLOCK_MAX  ((size_t)4 << 20)  /* bytes of one thread's turned tiles */
+#define ROW_PAD    16                 /* floats between rows: no power of two, or all rows meet in one cache set */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -43,7 +44,7 @@ bool winograd_wants(const struct window *w, const struct filter *f)
     const bool plain = isa_own()->lanes >= 8 && f->groups == 1 && w->kernel[0] == 3 && w->kernel[1] == 3 &&
                        w->stride[0] == 1 && w->stride[1] == 1 && w->dilation[0] == 1 && w->dilation[1] == 1;
     /* At least 1.5 times fewer products, and not a few rows that stream all weights. */
-    return plain && f->in >= CHANNELS_MIN && f->out >= CHANNELS_MIN && tiles > isa_own()->gemm_mr / 2 &&
+    return plain && f->in >= IN_MIN && f->out >= OUT_MIN && tiles > isa_own()->gemm_mr / 2 &&
            POINTS * rows_computed(tiles) * 3 <= 9 * rows_computed(w->batch * w->out[0] * w->out[1]) * 2 &&
            turned_floats(f) * sizeof(float) <= PACKED_MAX;
 }
