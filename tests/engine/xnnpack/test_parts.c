@@ -106,6 +106,26 @@ Test(xnnpack_parts, resize_writes_where_it_belongs)
     }
 }
 
+/* Where a segmenter doubles its picture: both halves are written where they belong. */
+Test(xnnpack_parts, a_step_up_beside_what_was_kept)
+{
+    for (int i = 0; i < 6; i++) {
+        const int64_t c = cross_pick(17, 40), out = i % 2 == 0 ? 32 : 20;
+        struct few *f = few_new();
+        uint32_t kept = conv(f, few_input(f, 4, (int64_t[]){1, 12, 16, 20}), 20, 24, POINT);
+        uint32_t small = few_input(f, 4, (int64_t[]){1, 6, 8, c}), w = few_constant(f, 4, (int64_t[]){c, out, 2, 2});
+        uint32_t up = few_node(f, OP_ConvTranspose, 3, (uint32_t[]){small, w, few_constant(f, 1, &out)});
+        few_int(f, up, ATTR_layout, LAYOUT_NHWC);
+        few_ints(f, up, ATTR_strides, 2, (int64_t[]){2, 2});
+        few_int(f, up, ATTR_act, i % 3 == 0 ? ACT_TANH : ACT_NONE);
+        few_output(f, concat(f, 2, (uint32_t[]){kept, up}, 3));
+        few_run(f, 0);
+        cr_assert_eq(few_kernels(f, "own gemm of windows side by side"), 1);
+        cr_assert_eq(few_kernels(f, "view"), i % 2 == 0, "whole panels");
+        few_free(f);
+    }
+}
+
 /* What must stay apart: a value that is read after somebody has written over the whole, one that is asked for, the same part twice, constants. */
 Test(xnnpack_parts, what_is_copied)
 {
