@@ -360,3 +360,56 @@ bool fuse_layer_norm(struct rewrite *r, uint32_t node)
     }
     return false;
 }
+
+/* ---- RMS norm over the last axis: gain * x / sqrt(mean(x^2) + epsilon), the quotient perhaps as a product ------------------------ */
+
+/* 1 / v; gives v. */
+static bool inverse(const struct rewrite *r, uint32_t value, uint32_t *ret_of)
+{
+    const struct node *n = rewrite_maker(r, value);
+    float one;
+    if (!plain(n) || (n->op != OP_Reciprocal && n->op != OP_Div))
+        return false;
+    if (n->op == OP_Div && (!rewrite_scalar(r, n->in[0], &one) || !near(one, 1)))
+        return false;
+    *ret_of = n->in[n->op == OP_Div ? 1 : 0];
+    return true;
+}
+
+/* x / sqrt(mean(x^2) + epsilon) */
+static bool by_root(const struct rewrite *r, const struct node *n, uint32_t *ret_x, float *ret_epsilon)
+{
+    uint32_t root;
+    if (plain(n) && n->op == OP_Div && deviation(r, n->in[1], ret_x, ret_epsilon))
+        return *ret_x == n->in[0];
+    for (uint32_t k = 0; plain(n) && n->op == OP_Mul && k < 2; k++) {
+        if (inverse(r, n->in[k], &root) && deviation(r, root, ret_x, ret_epsilon) && *ret_x == n->in[1 - k])
+            return true;
+    }
+    return false;
+}
+
+bool fuse_rms_norm(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    uint32_t x, inner;
+    float epsilon;
+    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct node *part = rewrite_only_maker(r, n->in[1 - k], OP_Mul);
+        if (!part)
+            part = rewrite_only_maker(r, n->in[1 - k], OP_Div);
+        /* of what its mean was taken from, it is a part of a layer norm */
+        if (!by_root(r, part, &x, &epsilon) || !along_last(r, n->in[k], x) || centred(r, x, &inner))
+            continue;
+        if (!become(r, node, OP_RMSNormalization, (uint32_t[]){x, n->in[k]}, 2))
+            return false;
+        uint32_t made = r->g->node_count - 1;
+        enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
+        if (status == PEN_OK)
+            status = graph_attr_int(r->g, made, ATTR_axis, -1);
+        return status == PEN_OK || rewrite_failed(r, status);
+    }
+    return false;
+}

@@ -53,20 +53,12 @@ void isa_release(void)
 #ifdef OWN_X86
 #include <cpuid.h>
 
-/* Bits of cpuid: conversions of f16 (leaf 1, ecx), AVX512-BF16 (leaf 7.1, eax). Not all compilers know their names. */
-#define CPUID_F16C (1u << 29)
-#define CPUID_BF16 (1u << 5)
+#define CPUID_F16C (1u << 29) /* of leaf 1, ecx: conversions of f16. Not all compilers know its name. */
 
 static bool host_f16c(void)
 {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & CPUID_F16C) != 0;
-}
-
-static bool host_bf16(void)
-{
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & CPUID_BF16) != 0;
 }
 
 static enum pen_isa host_look(void)
@@ -140,7 +132,7 @@ const struct int_product *isa_product(void)
 
 bool isa_pairs_within(enum pen_isa most)
 {
-    return most == PEN_ISA_ANY && host_level() >= PEN_ISA_AVX512 && host_bf16();
+    return most == PEN_ISA_ANY && host_level() >= PEN_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
 }
 
 bool isa_pairs(void)

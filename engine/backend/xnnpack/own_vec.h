@@ -47,6 +47,8 @@ void OWN(own_depthwise)(const struct depthwise_row *d);
 /* own_winograd.c */
 void OWN(own_winograd_in)(const struct winograd_in *t);
 void OWN(own_winograd_out)(const struct winograd_out *t);
+/* own_codes.c */
+void OWN(own_codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
 void OWN(own_gemm_half)(const struct gemm_tile *t, enum gemm_form form);
