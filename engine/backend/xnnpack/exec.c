@@ -337,7 +337,11 @@ static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
     }
     enum pen_status status = place_init(&e->place, e->plan, e->env);
     if (status == PEN_OK) {
-        status = place_plan(&e->place, e->uses, e->step_count, !e->plan->backend->config.check_numerics);
+        place_join(&e->place, e->uses, e->step_count);
+        if (!e->plan->backend->config.check_numerics) { /* which reads values as they lie alone */
+            parts_join(&e->place, e->uses, e->step_count);
+        }
+        status = place_lay(&e->place);
     }
     if (status != PEN_OK) {
         return pen_error_set(reterr, status, "xnnpack: no memory to place the buffers of %u steps", e->step_count);

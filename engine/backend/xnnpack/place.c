@@ -185,7 +185,7 @@ static bool laid(const struct cell *c, uint32_t index)
     return c->parent == index && c->storage == STORE_ARENA && c->used && c->whole == CELL_NONE;
 }
 
-static enum pen_status arena_lay(struct place *p)
+enum pen_status place_lay(struct place *p)
 {
     struct lifetime *items = calloc((size_t)p->cell_count + 1, sizeof *items);
     if (items == NULL) {
@@ -212,15 +212,11 @@ static enum pen_status arena_lay(struct place *p)
     return status;
 }
 
-enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count, bool parts)
+void place_join(struct place *p, struct usage *uses, uint32_t count)
 {
     mark_uses(p, uses, count);
     join_views(p, uses, count);
     join_inplace(p, uses, count);
-    if (parts) {
-        parts_join(p, uses, count);
-    }
-    return arena_lay(p);
 }
 
 void place_fini(struct place *p)

@@ -50,9 +50,11 @@ struct place {
 
 /* Cells for everything the partition touches. */
 enum pen_status place_init(struct place *p, const struct plan *plan, const struct shape_env *env);
-/* Joins views and in-place results, puts parts into their wholes where `parts` allows it, then lays out the arena. */
-enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count, bool parts);
-/* parts.c: results that are going to be concatenated are written where they belong; pieces of a split are read where they lie. */
+/* Joins views and in-place results. */
+void place_join(struct place *p, struct usage *uses, uint32_t count);
+/* Then lays out the arena. */
+enum pen_status place_lay(struct place *p);
+/* Between the two; parts.c: results that are going to be concatenated are written where they belong; pieces of a split are read where they lie. */
 void parts_join(struct place *p, struct usage *uses, uint32_t count);
 /* The set whose memory holds a value, and where in it; *ret_row: elements between its rows, 0 = they lie one after the other. */
 const struct cell *place_of_value(struct place *p, uint32_t value, size_t *ret_offset, size_t *ret_row);
