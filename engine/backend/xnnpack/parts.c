@@ -2,7 +2,10 @@
 
 #include "assertion.h"
 
-/* Without copies: a part lives in the memory of its whole. A part in rows is a piece of each row of the whole, so all that touch it must be able to step over the rest. */
+/*
+ * Without copies: a part lives in the memory of its whole. A part in rows is a piece of each row of the whole, so all that touch it must be able to step
+ * over the rest.
+ */
 
 static uint32_t root_of(struct place *p, uint32_t value)
 {

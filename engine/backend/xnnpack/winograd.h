@@ -3,8 +3,8 @@
  *
  * An output tile of 4 x 4 comes from an input tile of 6 x 6: both are turned into 36 numbers by small matrices, and between them lie 36 products of matrices
  * instead of one convolution (Lavin and Gray, 2015). The points are 0, +-5/8, +-3/2 and infinity: exact in binary, and with a fifth of the error of the usual
- * 0, +-1, +-2. The error is some five times that of a direct sum in f32: below a millionth of the range of the results. Weights are turned in double. Infinity in a
- * pixel makes NaN of its whole tile. Results do not depend on the number of threads.
+ * 0, +-1, +-2. The error is some five times that of a direct sum in f32: below a millionth of the range of the results. Weights are turned in double.
+ * Infinity in a pixel makes NaN of its whole tile. Results do not depend on the number of threads.
  * Threads: packed weights are shared by any; a winograd_run belongs to one exec.
  */
 #ifndef XNNPACK_WINOGRAD_H

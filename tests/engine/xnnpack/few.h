@@ -20,7 +20,7 @@ struct few *few_new(void);
 uint32_t few_input(struct few *f, int32_t rank, const int64_t *dims); /* f32, seeded, -1 to 1 */
 uint32_t few_constant(struct few *f, int32_t rank, const int64_t *dims);
 uint32_t few_data(struct few *f, int64_t count, const float *items); /* a constant vector */
-uint32_t few_number(struct few *f, float number); /* a constant of rank 0 */
+uint32_t few_number(struct few *f, float number);                    /* a constant of rank 0 */
 uint32_t few_node(struct few *f, enum op op, uint32_t count, const uint32_t *in);
 void few_int(struct few *f, uint32_t value, enum attr_key key, int64_t number); /* of the node that makes the value */
 void few_float(struct few *f, uint32_t value, enum attr_key key, float number);
