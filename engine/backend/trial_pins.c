@@ -63,7 +63,7 @@ static uint32_t before(const struct graph *g, const struct node *n, int32_t *axi
         *axis = (int32_t)perm->ints[*axis];
         return n->in[0];
     }
-    if (n->op == OP_Identity || n->op == OP_Cast || (traits & OP_UNARY) != 0) {
+    if (n->op == OP_Identity || n->op == OP_Cast || n->op == OP_DynamicQuantizeLinear || (traits & OP_UNARY) != 0) {
         return n->in[0];
     }
     return (traits & OP_BINARY) != 0 ? larger_operand(g, n) : VALUE_NONE;
@@ -158,7 +158,7 @@ void trial_pins(const struct graph *g, int64_t (*ret_pins)[PEN_MAX_RANK])
         }
         if (n->op == OP_Conv || n->op == OP_ConvTranspose || n->op == OP_BatchNormalization) {
             pin_spatial(&p, n, x->shape.rank);
-        } else if (n->op == OP_MatMul || n->op == OP_Gemm) {
+        } else if (n->op == OP_MatMul || n->op == OP_Gemm || n->op == OP_MatMulInteger) {
             pin_product(&p, n, x->shape.rank);
         } else if (n->op == OP_LSTM || n->op == OP_GRU || n->op == OP_RNN) {
             const struct value *w = constant_in(g, n, 1);

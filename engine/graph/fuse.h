@@ -24,5 +24,6 @@ bool fuse_swish(struct rewrite *r, uint32_t node);
 bool fuse_hard_swish(struct rewrite *r, uint32_t node);
 bool fuse_gelu(struct rewrite *r, uint32_t node);
 bool fuse_layer_norm(struct rewrite *r, uint32_t node);
+bool fuse_rms_norm(struct rewrite *r, uint32_t node);
 
 #endif

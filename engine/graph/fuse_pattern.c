@@ -124,52 +124,149 @@ bool fuse_hard_swish(struct rewrite *r, uint32_t node)
     return false;
 }
 
-/* ---- gelu: x * 0.5 * (1 + erf(x / sqrt 2)), the factors in any order ------------------------------------------------------ */
+/* ---- gelu: x * 0.5 * (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) (x + 0.044715 x^3)); the factors in any order -------- */
 
-/* 1 + erf(x / sqrt 2); gives x. */
-static bool erf_term(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
+#define POLYNOMIAL_DEPTH 8
+
+/* c[0] + c[1] x + c[2] x^2 + c[3] x^3 */
+struct polynomial {
+    double c[4];
+};
+
+static bool polynomial_times(const struct polynomial *a, const struct polynomial *b, struct polynomial *ret)
 {
-    const struct node *add = rewrite_only_maker(r, value, OP_Add);
-    uint32_t inner;
-    float item;
-    if (!plain(add) || !with_scalar(r, add, 1, &inner))
-        return false;
-    const struct node *erf = rewrite_only_maker(r, inner, OP_Erf);
-    const struct node *scaled = erf ? rewrite_maker(r, erf->in[0]) : NULL;
-    if (!plain(scaled))
-        return false;
-    if (scaled->op == OP_Div && rewrite_scalar(r, scaled->in[1], &item) && near(item, 1.4142135623730951)) {
-        *ret_x = scaled->in[0];
-        return true;
+    struct polynomial p = {0};
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 4; k++) {
+            double part = a->c[i] * b->c[k];
+            if (i + k > 3 && part != 0.0)
+                return false;
+            if (i + k <= 3)
+                p.c[i + k] += part;
+        }
     }
-    return scaled->op == OP_Mul && with_scalar(r, scaled, 0.7071067811865476, ret_x);
+    *ret = p;
+    return true;
 }
 
-bool fuse_gelu(struct rewrite *r, uint32_t node)
+static bool polynomial_read(const struct rewrite *r, uint32_t value, uint32_t x, int depth, struct polynomial *ret);
+
+static bool polynomial_power(const struct polynomial *base, float power, struct polynomial *ret)
 {
-    const struct node *n = &r->g->nodes[node];
-    uint32_t x, inner, half;
-    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+    struct polynomial p = *base;
+    if (!near(power, 2) && !near(power, 3))
         return false;
+    for (int i = 1; i < (near(power, 3) ? 3 : 2); i++) {
+        if (!polynomial_times(&p, base, &p))
+            return false;
+    }
+    *ret = p;
+    return true;
+}
+
+static bool polynomial_node(const struct rewrite *r, const struct node *n, uint32_t x, int depth,
+                            struct polynomial *ret)
+{
+    struct polynomial a, b;
+    float scalar;
+    if (!polynomial_read(r, n->in[0], x, depth - 1, &a))
+        return false;
+    if (n->op == OP_Pow)
+        return rewrite_scalar(r, n->in[1], &scalar) && polynomial_power(&a, scalar, ret);
+    if (!polynomial_read(r, n->in[1], x, depth - 1, &b))
+        return false;
+    if (n->op == OP_Mul)
+        return polynomial_times(&a, &b, ret);
+    for (int i = 0; i < 4; i++)
+        ret->c[i] = a.c[i] + b.c[i];
+    return true;
+}
+
+/* What additions, products and powers make of x and constant scalars. */
+static bool polynomial_read(const struct rewrite *r, uint32_t value, uint32_t x, int depth, struct polynomial *ret)
+{
+    float scalar;
+    *ret = (struct polynomial){0};
+    if (value == x) {
+        ret->c[1] = 1.0;
+        return true;
+    }
+    if (rewrite_scalar(r, value, &scalar)) {
+        ret->c[0] = (double)scalar;
+        return true;
+    }
+    const struct node *n = depth > 0 ? rewrite_maker(r, value) : NULL;
+    bool known = n && plain(n) && n->in_count == 2 && (n->op == OP_Add || n->op == OP_Mul || n->op == OP_Pow);
+    return known && polynomial_node(r, n, x, depth, ret);
+}
+
+static bool is_root_two_part(const struct rewrite *r, uint32_t value, uint32_t x)
+{
+    const struct node *scaled = rewrite_maker(r, value);
+    uint32_t inner;
+    float item;
+    if (!plain(scaled))
+        return false;
+    if (scaled->op == OP_Div && rewrite_scalar(r, scaled->in[1], &item) && near(item, 1.4142135623730951))
+        return scaled->in[0] == x;
+    return scaled->op == OP_Mul && with_scalar(r, scaled, 0.7071067811865476, &inner) && inner == x;
+}
+
+/* 1 + erf(x / sqrt 2), or 1 + tanh(...); says which. */
+static bool gelu_term(const struct rewrite *r, uint32_t value, uint32_t x, bool *ret_tanh)
+{
+    const struct node *add = rewrite_only_maker(r, value, OP_Add);
+    struct polynomial p;
+    uint32_t inner;
+    if (!plain(add) || !with_scalar(r, add, 1, &inner))
+        return false;
+    const struct node *erf = rewrite_only_maker(r, inner, OP_Erf), *tanh = rewrite_only_maker(r, inner, OP_Tanh);
+    *ret_tanh = tanh != NULL;
+    if (erf)
+        return is_root_two_part(r, erf->in[0], x);
+    return tanh && polynomial_read(r, tanh->in[0], x, POLYNOMIAL_DEPTH, &p) && fabs(p.c[0]) < 1e-9 &&
+           near((float)p.c[1], 0.7978845608028654) && fabs(p.c[2]) < 1e-9 &&
+           near((float)p.c[3], 0.7978845608028654 * 0.044715);
+}
+
+/* x * 0.5 * term in any order; gives x. */
+static bool gelu_read(const struct rewrite *r, const struct node *n, uint32_t *ret_x, bool *ret_tanh)
+{
+    uint32_t inner, half;
     for (uint32_t k = 0; k < 2; k++) {
         const struct node *other = rewrite_maker(r, n->in[1 - k]);
         const struct node *product = rewrite_only_maker(r, n->in[k], OP_Mul);
         /* (x * 0.5) * term */
         bool halved = other && other->op == OP_Mul && plain(other) && with_scalar(r, other, 0.5, &half);
-        if (erf_term(r, n->in[k], &x) && halved && half == x)
-            return become(r, node, OP_Gelu, &x, 1);
+        *ret_x = halved ? half : VALUE_NONE;
+        if (halved && gelu_term(r, n->in[k], half, ret_tanh))
+            return true;
         if (!plain(product))
             continue;
         /* (x * term) * 0.5 */
         for (uint32_t i = 0; with_scalar(r, n, 0.5, &inner) && inner == n->in[k] && i < 2; i++) {
-            if (erf_term(r, product->in[i], &x) && product->in[1 - i] == x)
-                return become(r, node, OP_Gelu, &x, 1);
+            *ret_x = product->in[1 - i];
+            if (gelu_term(r, product->in[i], *ret_x, ret_tanh))
+                return true;
         }
         /* x * (0.5 * term) */
-        if (with_scalar(r, product, 0.5, &inner) && erf_term(r, inner, &x) && n->in[1 - k] == x)
-            return become(r, node, OP_Gelu, &x, 1);
+        *ret_x = n->in[1 - k];
+        if (with_scalar(r, product, 0.5, &inner) && gelu_term(r, inner, *ret_x, ret_tanh))
+            return true;
     }
     return false;
+}
+
+bool fuse_gelu(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    uint32_t x;
+    bool tanh = false;
+    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32 ||
+        !gelu_read(r, n, &x, &tanh) || !become(r, node, OP_Gelu, &x, 1))
+        return false;
+    enum pen_status status = tanh ? graph_attr_text(r->g, r->g->node_count - 1, ATTR_approximate, "tanh") : PEN_OK;
+    return status == PEN_OK || rewrite_failed(r, status);
 }
 
 /* ---- layer norm over the last axis ------------------------------------------------------------------------------------------- */
@@ -254,6 +351,59 @@ bool fuse_layer_norm(struct rewrite *r, uint32_t node)
             continue;
         uint32_t in[3] = {x, gain, bias};
         if (!become(r, node, OP_LayerNormalization, in, 3))
+            return false;
+        uint32_t made = r->g->node_count - 1;
+        enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
+        if (status == PEN_OK)
+            status = graph_attr_int(r->g, made, ATTR_axis, -1);
+        return status == PEN_OK || rewrite_failed(r, status);
+    }
+    return false;
+}
+
+/* ---- RMS norm over the last axis: gain * x / sqrt(mean(x^2) + epsilon), the quotient perhaps as a product ------------------------ */
+
+/* 1 / v; gives v. */
+static bool inverse(const struct rewrite *r, uint32_t value, uint32_t *ret_of)
+{
+    const struct node *n = rewrite_maker(r, value);
+    float one;
+    if (!plain(n) || (n->op != OP_Reciprocal && n->op != OP_Div))
+        return false;
+    if (n->op == OP_Div && (!rewrite_scalar(r, n->in[0], &one) || !near(one, 1)))
+        return false;
+    *ret_of = n->in[n->op == OP_Div ? 1 : 0];
+    return true;
+}
+
+/* x / sqrt(mean(x^2) + epsilon) */
+static bool by_root(const struct rewrite *r, const struct node *n, uint32_t *ret_x, float *ret_epsilon)
+{
+    uint32_t root;
+    if (plain(n) && n->op == OP_Div && deviation(r, n->in[1], ret_x, ret_epsilon))
+        return *ret_x == n->in[0];
+    for (uint32_t k = 0; plain(n) && n->op == OP_Mul && k < 2; k++) {
+        if (inverse(r, n->in[k], &root) && deviation(r, root, ret_x, ret_epsilon) && *ret_x == n->in[1 - k])
+            return true;
+    }
+    return false;
+}
+
+bool fuse_rms_norm(struct rewrite *r, uint32_t node)
+{
+    const struct node *n = &r->g->nodes[node];
+    uint32_t x, inner;
+    float epsilon;
+    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct node *part = rewrite_only_maker(r, n->in[1 - k], OP_Mul);
+        if (!part)
+            part = rewrite_only_maker(r, n->in[1 - k], OP_Div);
+        /* of what its mean was taken from, it is a part of a layer norm */
+        if (!by_root(r, part, &x, &epsilon) || !along_last(r, n->in[k], x) || centred(r, x, &inner))
+            continue;
+        if (!become(r, node, OP_RMSNormalization, (uint32_t[]){x, n->in[k]}, 2))
             return false;
         uint32_t made = r->g->node_count - 1;
         enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);

@@ -107,19 +107,20 @@ static uint32_t data_end(const struct node *n)
     return n->op == OP_QLinearAdd || n->op == OP_QLinearMul ? 6 : n->in_count;
 }
 
-/* Turning pays when at least as many inputs have a twin as would need one. */
+/* Turning pays when at least as many inputs would have to be made from their twin else, as would need one. */
 static bool parts_agree(const struct turner *t, const struct node *n, int32_t rank)
 {
     struct data_inputs data = data_inputs_of(n->op);
-    uint32_t twins = 0, others = 0;
+    uint32_t twins = 0, lazy = 0, others = 0;
     for (uint32_t k = data.first; k < data_end(n); k += data.step) {
         enum part part = part_of(t, n->in[k], rank);
         if (part == PART_NEVER)
             return false;
         twins += part == PART_TWIN;
+        lazy += part == PART_TWIN && t->lazy[n->in[k]];
         others += part == PART_OTHER;
     }
-    return twins > 0 && twins >= others;
+    return twins > 0 && lazy >= others;
 }
 
 static void turn_parts(struct turner *t, uint32_t node, int32_t rank)

@@ -7,7 +7,8 @@ static bool fuse_formula(struct rewrite *r, uint32_t node)
     return (KEPT(graph_Einsum) && fuse_einsum(r, node)) ||
            ((KEPT(graph_Swish) || KEPT(graph_HardSwish)) && fuse_swish(r, node)) ||
            (KEPT(graph_HardSwish) && fuse_hard_swish(r, node)) || (KEPT(graph_Gelu) && fuse_gelu(r, node)) ||
-           (KEPT(graph_LayerNormalization) && fuse_layer_norm(r, node));
+           (KEPT(graph_LayerNormalization) && fuse_layer_norm(r, node)) ||
+           (KEPT(graph_RMSNormalization) && fuse_rms_norm(r, node));
 }
 
 static bool wanted(uint32_t off, enum pass_id pass)

@@ -239,6 +239,24 @@ def ensemble(work, broker, workers):
     stop(second)
 
 
+def in_bf16(work, broker, workers):
+    """A CPU offers bf16 with the error that it measured, and answers jobs whose bound allows that."""
+    log, address = work / "bf16.log", f"127.0.0.1:{port()}"
+    words = ("--broker", workers, "--models", folder(work, "bf16"), "--backend", "xnnpack", "--precision", "bf16", "--measure", "first", "--name", "bf16", "--metrics", address)
+    worker, _ = start(log, "penstock-worker", *words, until="evt=welcome")
+    error = ((offers(broker).get("bf16") or {}).get("measured") or {}).get("max_relative_error", 0)
+    check(1e-6 < error < 5e-2 and counts(address) == (1, 0), "bf16 is offered with its error", f"{error} {log.read_text()}")
+    job = submit(broker, "--precision", f"max_relative_error={2 * error:g}", "--no-cache")
+    check(job["status"] == "OK" and job["precision"] == "bf16" and job["measured"]["max_relative_error"] == error, "a bound lets bf16 answer", job)
+    for text, part in ((f"max_relative_error={error / 2:g}", "the best is xnnpack in bf16"), ("f32-exact", "no worker keeps f32-exact")):
+        job = submit(broker, "--precision", text, "--no-cache")
+        check(job["status"] == "UNSUPPORTED" and part in job["error"], f"{text} is refused by bf16", job)
+    stop(worker)
+    worker, found = start(log, "penstock-worker", *words, until="evt=welcome")
+    check(found and counts(address) == (0, 1), "a second start recalls it", log.read_text())
+    stop(worker)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     work = Path(temporary)
     try:
@@ -250,6 +268,7 @@ with tempfile.TemporaryDirectory() as temporary:
         beside(work, *ends)
         routed(work, *ends)
         ensemble(work, *ends)
+        in_bf16(work, *ends)
     finally:
         for process in running:
             if process.poll() is None:

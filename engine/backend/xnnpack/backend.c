@@ -17,11 +17,12 @@ static const char *why_not(enum xnn_status status)
 }
 
 /* Part of what an answer rests on: the limit of XNNPACK's own kernels, too, where it is another than that of ours. */
-static void library_text(enum pen_isa most, char *text, size_t bytes)
+static void library_text(enum pen_isa most, bool pairs, char *text, size_t bytes)
 {
     const char *xnn = limit_text();
     bool other = strcmp(xnn, "any") != 0 && strcmp(xnn, isa_name(most)) != 0;
-    snprintf(text, bytes, XC_LIBRARY " %s%s%s", isa_name(most), other ? ", its own kernels " : "", other ? xnn : "");
+    snprintf(text, bytes, XC_LIBRARY " %s%s%s%s", isa_name(most), pairs ? "+bf16" : "",
+             other ? ", its own kernels " : "", other ? xnn : "");
 }
 
 static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
@@ -33,8 +34,9 @@ static enum pen_status probe(const struct backend_config *config, struct backend
         snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
     }
     isa_device(config->isa_max, c.device, sizeof c.device);
-    library_text(config->isa_max, c.library, sizeof c.library);
-    c.precisions = 1u << PEN_PRECISION_F32;
+    const bool pairs = config->precision == PEN_PRECISION_BF16 && isa_pairs_within(config->isa_max);
+    library_text(config->isa_max, pairs, c.library, sizeof c.library);
+    c.precisions = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_BF16;
     *ret_caps = c;
     return PEN_OK;
 }
@@ -55,9 +57,11 @@ static void backend_close(struct backend *backend)
 static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
                                     struct pen_error *reterr)
 {
-    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY) {
+    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY &&
+        config->precision != PEN_PRECISION_BF16) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the xnnpack backend computes in f32 only; ask for precision f32 or for another backend");
+                             "the xnnpack backend computes in f32 and bf16 only; ask for one of them or for another "
+                             "backend");
     }
     enum xnn_status xnn = limit_start(config->isa_max);
     if (xnn != xnn_status_success) {
@@ -67,6 +71,9 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     enum pen_status status = limit_check(config->isa_max, reterr);
     if (status == PEN_OK) {
         status = selftest_f32(&error, reterr);
+    }
+    if (status == PEN_OK && config->precision == PEN_PRECISION_BF16) {
+        status = selftest_bf16(config->isa_max, &error, reterr);
     }
     if (status != PEN_OK) {
         return status;

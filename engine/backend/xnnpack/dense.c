@@ -15,79 +15,24 @@ struct origin {
     ptrdiff_t y, x;
 };
 
-size_t dense_packed_floats(size_t k, size_t n)
-{
-    size_t nr = isa_own()->gemm_nr;
-    return (n + nr - 1) / nr * nr * k;
-}
-
-/* One panel; columns beyond `width` are 0. */
-static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t width)
-{
-    size_t nr = isa_own()->gemm_nr;
-    if (width < nr) {
-        memset(panel, 0, k * nr * sizeof *panel);
-    }
-    if (k_stride == 1) { /* columns lie in memory one after the other: a transpose */
-        isa_own()->transpose((const uint32_t *)(const void *)w, n_stride, (uint32_t *)(void *)panel, nr, width, k);
-        return;
-    }
-    for (size_t i = 0; i < k; i++) {
-        const float *from = w + i * k_stride;
-        float *to = panel + i * nr;
-        if (n_stride == 1) {
-            memcpy(to, from, width * sizeof *to);
-            continue;
-        }
-        for (size_t c = 0; c < width; c++) {
-            to[c] = from[c * n_stride];
-        }
-    }
-}
-
-void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
-{
-    size_t nr = isa_own()->gemm_nr;
-    for (size_t j = 0; j < n; j += nr) {
-        panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
-    }
-}
-
-size_t dense_weights_bytes(size_t k, size_t n)
-{
-    size_t nr = isa_own()->gemm_nr;
-    size_t floats = dense_packed_floats(k, n) + (n + nr - 1) / nr * nr;
-    return (sizeof(struct dense_weights) + floats * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
-}
-
-void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
-                size_t n)
-{
-    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
-    dense_pack_bias(p, bias, k, n);
-}
-
-void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_t n)
-{
-    size_t nr = isa_own()->gemm_nr;
-    p->k = k;
-    p->n = n;
-    p->nr = nr;
-    p->has_bias = bias != NULL;
-    float *b = p->data + dense_packed_floats(k, n);
-    for (size_t j = 0; j < (n + nr - 1) / nr * nr; j++) {
-        b[j] = bias != NULL && j < n ? bias[j] : 0.0f;
-    }
-}
-
-const float *dense_bias(const struct dense_weights *p)
-{
-    return p->has_bias ? p->data + dense_packed_floats(p->k, p->n) : NULL;
-}
-
 static size_t divide_up(size_t a, size_t b)
 {
     return (a + b - 1) / b;
+}
+
+/* Floats from the beginning of the panels to row k0 of the panel that begins with column c. */
+static size_t panel_at(const struct dense *d, size_t c, size_t k0)
+{
+    switch (d->form) {
+    case GEMM_F16:
+    case GEMM_BF16:
+        return (c * d->k + k0 * d->nr) / 2;
+    case GEMM_PAIRS:
+        return c * divide_up(d->k, 2) + k0 / 2 * d->nr;
+    case GEMM_F32:
+    default:
+        return c * d->k + k0 * d->nr;
+    }
 }
 
 /*
@@ -98,7 +43,7 @@ static void blocks_choose(struct dense *d, size_t threads)
 {
     const size_t mr = isa_own()->gemm_mr;
     size_t tiles = divide_up(d->m, mr), panels = divide_up(d->n, d->nr);
-    d->rows_outer = d->k * panels * d->nr * sizeof(float) <= isa_l2_bytes() / 2 && tiles >= threads;
+    d->rows_outer = panel_at(d, panels * d->nr, 0) * sizeof(float) <= isa_l2_bytes() / 2 && tiles >= threads;
     d->cols_block = panels * d->nr;
     if (d->rows_outer) {
         size_t unit = tiles / 16;
@@ -134,6 +79,13 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                 image->out_w == image->in_w;
     d->banded = !d->direct && k <= GEMM_KC && dense_wide(image->out_w) && image->dilation_w == 1 &&
                 image->pixel_stride == image->channels;
+    blocks_choose(d, threads);
+}
+
+void dense_form_set(struct dense *d, enum gemm_form form, size_t threads)
+{
+    d->form = form;
+    d->banded = d->banded && form != GEMM_PAIRS;
     blocks_choose(d, threads);
 }
 
@@ -346,6 +298,19 @@ static bool tile_in_place(const struct block *b, size_t r)
     return true;
 }
 
+static void tile_call(enum gemm_form form, const struct gemm_tile *t)
+{
+    if (form == GEMM_F32) {
+        isa_own()->gemm(t);
+#ifdef OWN_X86
+    } else if (form == GEMM_PAIRS) {
+        own_gemm_pairs(t);
+#endif
+    } else {
+        isa_own()->gemm_half(t, form);
+    }
+}
+
 /* The tile in pieces of one output row each, its bands of weights one kernel row after the other. */
 static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
 {
@@ -358,7 +323,7 @@ static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
         const struct origin *o = &b->origins[r];
         t.m = segment_rows(b, r, left);
         t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
-        isa_own()->gemm(&t);
+        tile_call(b->d->form, &t);
         t.y += t.m * t.y_stride;
         t.sum += t.sum != NULL ? t.m * t.sum_stride : 0;
     }
@@ -370,11 +335,11 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     const struct dense_item *i = b->item;
     size_t mr = isa_own()->gemm_mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
-    struct gemm_tile t = {.w = i->panels + c * d->k + b->k0 * d->nr,
+    struct gemm_tile t = {.w = i->panels + panel_at(d, c, b->k0),
                           .next = next,
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
-                          .k = b->kc,
+                          .k = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc,
                           .bands = 1,
                           .n = d->n - c < d->nr ? d->n - c : d->nr,
                           .y = i->y + row * d->y_stride + c,
@@ -385,14 +350,14 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .last = b->k0 + b->kc == d->k,
                           .min = d->min,
                           .max = d->max};
-    bool copied = !d->direct || row + rows_read(m) > d->m;
+    bool copied = !d->direct || d->form == GEMM_PAIRS || row + rows_read(m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
     if (tile_in_place(b, r)) {
         segments_run(b, r, t);
         return;
     }
-    isa_own()->gemm(&t);
+    tile_call(d->form, &t);
 }
 
 /* Panel after panel: each stays in the first cache for all rows; the first two tiles fetch the next one. */
@@ -400,10 +365,11 @@ static void panels_run(const struct block *b)
 {
     const struct dense *d = b->d;
     for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
-        const float *next = b->item->panels + (c + d->nr) * d->k + b->k0 * d->nr;
+        const float *next = b->item->panels + panel_at(d, c + d->nr, b->k0);
+        const size_t fetching = d->form == GEMM_F32 ? 2 : 1; /* tiles whose prefetches cover a panel */
         bool more = c + d->nr < b->col0 + b->cols;
         for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
-            tile_run(b, r, c, more && tile < 2 ? next + tile * b->kc * 16 : b->item->panels);
+            tile_run(b, r, c, more && tile < fetching ? next + tile * b->kc * 16 : b->item->panels);
         }
     }
 }
@@ -415,10 +381,33 @@ static void copy_rows(const struct block *b, const struct origin *origins, size_
     }
 }
 
+/* Rows as pairs of bf16. */
+static void copy_pairs(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+{
+#ifdef OWN_X86
+    const struct dense *d = b->d;
+    float room[GEMM_KC];
+    for (size_t i = r; i < r + rows && i < b->rows; i++) {
+        const float *from = b->item->x + (b->row0 + i) * d->image.pixel_stride + b->k0;
+        if (!d->direct) {
+            row_copy(&d->image, &origins[i], b->k0, b->kc, room);
+            from = room;
+        }
+        own_pairs_make(from, (uint32_t *)(void *)(b->copy + i * GEMM_LDX), b->kc);
+    }
+#else
+    (void)b, (void)origins, (void)r, (void)rows;
+#endif
+}
+
 /* A direct product copies only a last tile that is not full. */
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
     size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
+    if (b->d->form == GEMM_PAIRS) {
+        copy_pairs(b, origins, r, rows);
+        return;
+    }
     for (size_t at = r; !b->d->direct && at < r + rows && at < b->rows; at += mr) {
         if (!tile_in_place(b, at)) {
             copy_rows(b, origins, at, mr);
@@ -429,20 +418,27 @@ static void copy_needed(const struct block *b, const struct origin *origins, siz
     }
 }
 
-/* The activation over rows that are done. */
+/* The activation and the nodes behind it over rows that are done. */
 static void act_rows(const struct block *b, size_t r, size_t rows)
 {
     const struct dense *d = b->d;
     const struct act *act = &d->act;
-    if (act->fn == UNARY_NONE) {
+    if (act->fn == UNARY_NONE && d->after == NULL) {
         return;
     }
     rows = b->rows - r < rows ? b->rows - r : rows;
     size_t cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols;
     bool whole = cols == d->y_stride;
+    const size_t n = whole ? rows * cols : cols;
     float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
-    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride) {
-        isa_own()->unary(act->fn, y, y, whole ? rows * cols : cols, act->a, 0.0f);
+    size_t at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0; /* in what is as large as the result */
+    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride, at += d->sum_stride) {
+        if (act->fn != UNARY_NONE) {
+            isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
+        }
+        if (d->after != NULL) {
+            epilogue_run(d->after, b->item->in, y, at, n);
+        }
     }
 }
 
@@ -474,7 +470,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
                 continue;
             }
             for (size_t c = b.col0; c < b.col0 + b.cols; c += d->nr) {
-                tile_run(&part, r, c, item->panels + (c + d->nr < d->n ? c + d->nr : 0) * d->k + part.k0 * d->nr);
+                tile_run(&part, r, c, item->panels + panel_at(d, c + d->nr < d->n ? c + d->nr : 0, part.k0));
             }
         }
         act_rows(&b, r, d->rows_outer ? mr : b.rows);

@@ -69,7 +69,9 @@ void depthwise_init(struct depthwise *d, const struct window *w, const struct ac
 struct depthwise_job {
     const struct depthwise *d;
     const float *packed, *x;
+    void *const *in;
     float *y;
+    size_t x_pixel, y_pixel; /* floats between pixels */
 };
 
 /* Output row `row` of all images. */
@@ -78,7 +80,7 @@ static void row_run(const struct depthwise_job *j, size_t row)
     const struct depthwise *d = j->d;
     const struct window *w = &d->w;
     const size_t taps = w->kernel[0] * w->kernel[1], oy = row % w->out[0];
-    const float *image = j->x + row / w->out[0] * w->in[0] * w->in[1] * d->channels;
+    const float *image = j->x + row / w->out[0] * w->in[0] * w->in[1] * j->x_pixel;
     size_t ky = 0, end = w->kernel[0];
     ptrdiff_t top = (ptrdiff_t)(oy * w->stride[0]) - (ptrdiff_t)w->begin[0], step = (ptrdiff_t)w->dilation[0];
     while (ky < end && top + (ptrdiff_t)ky * step < 0) {
@@ -88,13 +90,13 @@ static void row_run(const struct depthwise_job *j, size_t row)
         end--;
     }
     size_t y0 = ky < end ? (size_t)(top + (ptrdiff_t)ky * step) : 0;
-    struct depthwise_row r = {.x = image + y0 * w->in[1] * d->channels,
+    struct depthwise_row r = {.x = image + y0 * w->in[1] * j->x_pixel,
                               .w = j->packed + (1 + ky * w->kernel[1]) * isa_own()->lanes,
                               .bias = j->packed,
-                              .y = j->y + row * w->out[1] * d->channels,
-                              .x_row = w->dilation[0] * w->in[1] * d->channels,
-                              .x_pixel = d->channels,
-                              .y_pixel = d->channels,
+                              .y = j->y + row * w->out[1] * j->y_pixel,
+                              .x_row = w->dilation[0] * w->in[1] * j->x_pixel,
+                              .x_pixel = j->x_pixel,
+                              .y_pixel = j->y_pixel,
                               .kernel_h = end - ky,
                               .kernel_w = w->kernel[1],
                               .in_w = w->in[1],
@@ -111,6 +113,19 @@ static void row_run(const struct depthwise_job *j, size_t row)
     isa_own()->depthwise(&r);
 }
 
+/* The activation and the nodes behind it, over n results from a pixel on. */
+static void results_finish(const struct depthwise_job *j, size_t pixel, size_t n)
+{
+    const struct depthwise *d = j->d;
+    float *y = j->y + pixel * j->y_pixel;
+    if (d->act.fn != UNARY_NONE) {
+        isa_own()->unary(d->act.fn, y, y, n, d->act.a, 0.0f);
+    }
+    if (d->after != NULL) {
+        epilogue_run(d->after, j->in, y, pixel * d->channels, n);
+    }
+}
+
 /* Some rows, then the activation while they are in the cache. */
 static void unit_run(void *context, size_t unit)
 {
@@ -121,14 +136,17 @@ static void unit_run(void *context, size_t unit)
     for (size_t i = first; i < end; i++) {
         row_run(j, i);
     }
-    if (d->act.fn != UNARY_NONE) {
-        float *y = j->y + first * row;
-        isa_own()->unary(d->act.fn, y, y, (end - first) * row, d->act.a, 0.0f);
+    if (j->y_pixel == d->channels) {
+        results_finish(j, first * d->w.out[1], (end - first) * row);
+        return;
+    }
+    for (size_t i = first * d->w.out[1]; i < end * d->w.out[1]; i++) {
+        results_finish(j, i, d->channels);
     }
 }
 
-void depthwise_run(const struct depthwise *d, const float *packed, const float *x, float *y, struct run *r)
+void depthwise_run(const struct depthwise *d, const float *packed, const struct step *s, struct run *r)
 {
-    struct depthwise_job j = {d, packed, x, y};
+    struct depthwise_job j = {d, packed, s->in[0], s->in, s->out[0], s->in_row[0], s->out_row};
     parallel(r, unit_run, &j, (d->w.batch * d->w.out[0] + d->rows_unit - 1) / d->rows_unit);
 }

@@ -7,6 +7,7 @@
 #ifndef XNNPACK_DEPTHWISE_H
 #define XNNPACK_DEPTHWISE_H
 
+#include "backend/xnnpack/chain.h"
 #include "backend/xnnpack/filter.h"
 #include "backend/xnnpack/window.h"
 
@@ -19,11 +20,13 @@ void depthwise_pack(const struct filter *f, const float *ohwi, const float *bias
 struct depthwise {
     struct window w;
     struct act act;
+    const struct epilogue *after; /* over the results while they are in the cache; NULL = nothing */
     size_t channels, rows_unit;
     size_t inside_from, inside_to; /* output columns whose windows lie inside */
 };
 
 void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels);
-void depthwise_run(const struct depthwise *d, const float *packed, const float *x, float *y, struct run *r);
+/* The step's first input is the picture. */
+void depthwise_run(const struct depthwise *d, const float *packed, const struct step *s, struct run *r);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * each.h - walks an output and up to three broadcast inputs together: dims that run on in memory are merged, the innermost is given to a loop.
+ * each.h - walks an output and up to six broadcast inputs together: dims that run on in memory are merged, the innermost is given to a loop.
  *
  * Threads: a walk belongs to one step.
  */
@@ -8,7 +8,7 @@
 
 #include "backend/xnnpack/emit.h"
 
-#define EACH_INPUTS 3
+#define EACH_INPUTS 6
 
 struct each {
     int32_t rank; /* >= 1 */

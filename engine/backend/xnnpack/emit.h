@@ -18,13 +18,16 @@ struct run {
     struct pen_error *error;
 };
 
-/* One prepared operator. Pointers are resolved before bind and run. */
+/* One prepared operator, perhaps with element-wise ones behind it (join.h). Pointers are resolved before bind and run. */
 struct step {
     const struct node *n;
-    void **in;     /* [in_count]; NULL = omitted */
-    void **out;    /* [out_count]; NULL = nobody wants it (such an output has scratch memory all the same) */
-    void *state;   /* the emitter's, from build_alloc */
-    void *scratch; /* scratch_bytes shared by all steps of the exec, 64-byte aligned */
+    void **in;  /* [in_count]; NULL = omitted; then what the nodes behind it read besides */
+    void **out; /* [out_count]; NULL = nobody wants it (such an output has scratch memory all the same) */
+    size_t *
+        in_row; /* [in_count] elements from one row (of the last dim) to the next; more than its length only where build allowed it */
+    size_t out_row; /* of output 0 */
+    void *state;    /* the emitter's, from build_alloc */
+    void *scratch;  /* scratch_bytes shared by all steps of the exec, 64-byte aligned */
     size_t scratch_bytes;
     uint32_t index; /* of the node in its partition */
     const char *kernel,
@@ -35,16 +38,34 @@ struct step {
     void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */
 };
 
+/* Where an input lies in the output that it becomes a part of, or an output in the input that it is a part of. */
+struct memory_part {
+    size_t offset; /* bytes */
+    bool rows;     /* a piece of each row of the whole, which is the last dim; false: one piece of memory */
+};
+
+struct chain;
+struct fusion;
+
 /* A node while its exec is made. */
 struct build {
     const struct graph *g;
     const struct shape_env *env;
     const struct node *n;
     const void *packed; /* what pack gave */
+    const struct chain *
+        chain; /* element-wise nodes that the step runs, too: its operands are the inputs behind the node's own; NULL = none */
+    const struct fusion *fusion; /* whose node n is; NULL: n is the graph's own */
     struct exec *exec;
     struct step *step;
     bool view; /* set by build: output 0 is the bytes of input 0; run copies them when they cannot share memory */
     uint32_t inplace; /* set by build: bit i: output 0 may overwrite input i */
+    bool exclusive;   /* set by build: only when no other input lies in that memory */
+    uint32_t rows_in; /* set by build: bit i: the rows of input i may be further apart than they are long */
+    bool rows_out;    /* set by build: those of output 0 may */
+    const struct memory_part *
+        parts; /* set by build: all inputs are parts of output 0; or, with in_parts, all outputs of input 0. NULL = none are */
+    bool in_parts;
     struct pen_error *reterr;
 };
 
@@ -64,6 +85,11 @@ struct emitter {
 };
 
 const struct emitter *emitter_find(enum op op); /* NULL when this backend has none */
+/* Whether a node's step runs element-wise nodes behind it, whose operands are as large as its result or one number. Such a step's build finds them in b->chain. */
+struct joiner {
+    bool (*joins)(const struct graph *g, const struct node *n);
+};
+const struct joiner *emitter_joiner(enum op op); /* NULL: never */
 /* Bit i: what the emitter's pack gave holds all of the constant input i, so that neither build nor run reads it: its memory goes back after load. */
 uint32_t emitter_copied(enum op op);
 

@@ -3,6 +3,10 @@
 
 #include "backend/xnnpack/attend.h"
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/flash.h"
+
+/* Fewer queries than this are sooner done row by row than keys and values are packed. */
+#define QUERIES_PACKED 4
 
 /* Attention: queries, keys and values of 3 or 4 dimensions, a mask, caches of earlier keys and values, valid lengths; y, present key, present value, scores. */
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_K, IN_PAST_V, IN_VALID };
@@ -18,6 +22,8 @@ struct joint {
 
 struct attention {
     struct attend core;
+    struct flash flash; /* the same in blocks */
+    bool in_blocks;
     struct joint side[2];
 };
 
@@ -80,8 +86,54 @@ static enum pen_status attention_run(struct step *s, struct run *r)
     d.mask = s->n->in_count > IN_MASK ? s->in[IN_MASK] : NULL;
     d.valid = s->n->in_count > IN_VALID ? s->in[IN_VALID] : NULL;
     d.scores = s->n->out_count > OUT_SCORES ? s->out[OUT_SCORES] : NULL;
+    if (q->in_blocks) {
+        struct flash_data f = {.q = d.q, .k = d.k, .v = d.v, .terms = {d.mask}, .valid = d.valid, .y = d.y};
+        flash_run(&q->flash, &f, s->scratch, r);
+        return PEN_OK;
+    }
     attend_run(&q->core, &d, s->scratch, r);
     return PEN_OK;
+}
+
+static struct flash_side flash_side_of(const struct attend_side *s)
+{
+    return (struct flash_side){s->batch_stride, s->head_stride, s->row, 1};
+}
+
+/* Scores that somebody wants to see are made row by row. */
+static void blocks_init(struct build *b, struct attention *q)
+{
+    const struct attend *a = &q->core;
+    struct flash *f = &q->flash;
+    q->in_blocks = build_out(b, OUT_SCORES) == NULL && a->q.length >= QUERIES_PACKED && a->k.length > 0;
+    *f = (struct flash){.batch = a->batch,
+                        .heads = a->q.heads,
+                        .kv_heads = a->k.heads,
+                        .queries = a->q.length,
+                        .keys = a->k.length,
+                        .size = a->q.size,
+                        .value_size = a->v.size,
+                        .q = flash_side_of(&a->q),
+                        .k = flash_side_of(&a->k),
+                        .v = flash_side_of(&a->v),
+                        .y = flash_side_of(&a->y),
+                        .scale = a->scale,
+                        .softcap = a->softcap,
+                        .causal = a->causal,
+                        .causal_offset = a->causal_offset,
+                        .hidden_zero = true};
+    if (a->mask != ATTEND_MASK_NONE) {
+        f->term_count = 1;
+        f->terms[0].kind = a->mask == ATTEND_MASK_F32 ? FLASH_ADD : FLASH_ADD_UNLESS;
+        f->terms[0].keys = a->mask_keys;
+        f->terms[0].fill = a->mask_false;
+        memcpy(f->terms[0].step, a->mask_step, sizeof a->mask_step);
+    }
+    flash_init(f, build_threads(b));
+    b->step->kernel = q->in_blocks ? "own attention in blocks of queries and keys" : "own attention, row by row";
+    b->step->why = q->in_blocks                       ? "its scores stay in the cache"
+                   : build_out(b, OUT_SCORES) != NULL ? "somebody reads the scores"
+                                                      : "it has few queries";
 }
 
 static bool joint_init(struct build *b, struct joint *j, uint32_t index, size_t batch)
@@ -149,7 +201,9 @@ static enum pen_status attention_build(struct build *b)
     a->causal_offset = (int64_t)q->side[0].past;
     a->mask_false = -INFINITY;
     a->stage = (enum attend_stage)node_int(b->n, ATTR_qk_matmul_output_mode, 0);
-    size_t bytes = (attend_scratch_bytes(a) + 63) / 64 * 64;
+    blocks_init(b, q);
+    size_t bytes = q->in_blocks ? flash_scratch_bytes(&q->flash, build_threads(b)) : attend_scratch_bytes(a);
+    bytes = (bytes + 63) / 64 * 64;
     for (uint32_t i = 0; i < 2; i++) {
         q->side[i].offset = bytes;
         bytes += q->side[i].joined && build_out(b, OUT_KEY + i) == NULL

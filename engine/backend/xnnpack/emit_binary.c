@@ -1,5 +1,6 @@
 #include "backend/xnnpack/each.h"
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/forms.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/number.h"
 #include "backend/xnnpack/window.h"
@@ -24,29 +25,12 @@ struct binary_job {
     void *y;
 };
 
-static bool fn_of(enum op op, enum binary_fn *ret_fn)
-{
-    static const struct {
-        enum op op;
-        enum binary_fn fn;
-    } rows[] = {{OP_Add, BINARY_ADD}, {OP_Sub, BINARY_SUB},     {OP_Mul, BINARY_MUL}, {OP_Div, BINARY_DIV},
-                {OP_Max, BINARY_MAX}, {OP_Min, BINARY_MIN},     {OP_Sum, BINARY_ADD}, {OP_Mean, BINARY_ADD},
-                {OP_Pow, BINARY_POW}, {OP_PRelu, BINARY_PRELU}, {OP_Mod, BINARY_FMOD}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].op == op) {
-            *ret_fn = rows[i].fn;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool binary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *y = node_out(g, n, 0);
     enum binary_fn fn;
     bool integer = y != NULL && number_integer(y->dtype);
-    if (y == NULL || !fn_of(n->op, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
+    if (y == NULL || !binary_fn_of(n, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
         return refuse(ret_reason, "only f32, i64 and i32");
     }
     for (uint32_t i = 0; i < n->in_count; i++) {
@@ -107,7 +91,7 @@ static enum pen_status binary_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct shape *y = &build_out(b, 0)->shape;
-    fn_of(b->n->op, &q->fn);
+    binary_fn_of(b->n, &q->fn);
     q->dtype = build_out(b, 0)->dtype;
     q->mean = b->n->op == OP_Mean;
     q->python_mod = b->n->op == OP_Mod && node_int(b->n, ATTR_fmod, 0) == 0;

@@ -1,11 +1,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/xnnpack/deconv_tiles.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/window.h"
 #include "backend/xnnpack/xnn_compat.h"
 
-/* ConvTranspose, NHWC, constant weights [in, out / groups, kh, kw]: XNNPACK's deconvolution, which wants [groups, out, kh, kw, in]. */
+/*
+ * ConvTranspose, NHWC, constant weights [in, out / groups, kh, kw]: our product where windows lie side by side (deconv_tiles.h), else XNNPACK's
+ * deconvolution, which wants [groups, out, kh, kw, in].
+ */
 struct deconv {
     struct xc_op op;
     size_t batch, in_h, in_w, out_count;
@@ -162,6 +166,12 @@ static enum pen_status create(struct build *b, struct deconv *d, struct xc_conv 
                : build_fail(b, PEN_ERR_UNSUPPORTED, "XNNPACK refuses this transposed convolution");
 }
 
+static enum pen_status deconv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                   struct pen_error *reterr)
+{
+    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, ret_packed, ret_bytes, reterr) : PEN_OK;
+}
+
 static enum pen_status deconv_build(struct build *b)
 {
     const struct shape *x = &build_in(b, 0)->shape, *y = &build_out(b, 0)->shape, *ws = &build_in(b, 1)->shape;
@@ -177,6 +187,9 @@ static enum pen_status deconv_build(struct build *b)
     struct xc_conv c = {0};
     if (!geometry(b->n, x, y, ws, &w, d, &c) || (bias != NULL && shape_elements(&bias->shape) != out)) {
         return build_fail(b, PEN_ERR_UNSUPPORTED, "this combination of padding, strides and output shape");
+    }
+    if (b->packed != NULL) {
+        return deconv_tiles_build(b);
     }
     d->act = act_read(b->n);
     d->batch = w.batch;
@@ -202,4 +215,4 @@ static enum pen_status deconv_build(struct build *b)
     return create(b, d, &c, (size_t)in, bias);
 }
 
-const struct emitter emit_deconv = {deconv_supports, NULL, deconv_build};
+const struct emitter emit_deconv = {deconv_supports, deconv_pack, deconv_build};

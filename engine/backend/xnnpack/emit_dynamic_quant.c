@@ -1,6 +1,8 @@
 #include <math.h>
+#include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
 
 /* DynamicQuantizeLinear: f32 to u8 with a scale and zero point of its own range, zero included. Outputs: bytes, scale, zero point. */
 struct dynamic {
@@ -33,8 +35,12 @@ static size_t unit_end(const struct dynamic *q, size_t unit)
 static void range_task(void *context, size_t unit)
 {
     const struct dynamic_job *j = context;
-    struct range r = {0.0f, 0.0f};
-    for (size_t i = unit * CHUNK; i < unit_end(j->q, unit); i++) {
+    const float *x = j->x + unit * CHUNK;
+    const size_t n = unit_end(j->q, unit) - unit * CHUNK;
+    const float low = isa_own()->fold(FOLD_MIN, x, n), high = isa_own()->fold(FOLD_MAX, x, n);
+    struct range r = {fminf(low, 0.0f), fmaxf(high, 0.0f)};
+    for (size_t i = unit * CHUNK; (low != low || high != high) && i < unit_end(j->q, unit);
+         i++) { /* NaN does not count */
         r.min = j->x[i] < r.min ? j->x[i] : r.min;
         r.max = j->x[i] > r.max ? j->x[i] : r.max;
     }
@@ -45,9 +51,11 @@ static void range_task(void *context, size_t unit)
 static void bytes_task(void *context, size_t unit)
 {
     const struct dynamic_job *j = context;
-    for (size_t i = unit * CHUNK; i < unit_end(j->q, unit); i++) {
-        float v = j->scale == 0.0f ? 0.0f : nearbyintf(j->x[i] / j->scale) + j->zero;
-        j->y[i] = (uint8_t)(!(v > 0.0f) ? 0.0f : v > 255.0f ? 255.0f : v); /* NaN becomes 0 */
+    const size_t from = unit * CHUNK, n = unit_end(j->q, unit) - from;
+    if (j->scale == 0.0f) {
+        memset(j->y + from, 0, n);
+    } else {
+        isa_int()->quantise(j->x + from, j->scale, -j->zero, 255.0f - j->zero, (int32_t)j->zero, j->y + from, n);
     }
 }
 

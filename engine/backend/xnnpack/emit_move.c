@@ -6,6 +6,7 @@
 /* Transpose, Expand, Tile, DepthToSpace, SpaceToDepth, Concat, Split: boxes between their inputs and outputs. Any dtype of whole bytes. */
 struct move_box {
     struct box box;
+    struct shape part; /* Concat, Split */
     uint32_t in, out;
     size_t x_at, y_at; /* elements */
     bool empty;
@@ -13,6 +14,9 @@ struct move_box {
 
 struct move {
     uint32_t count;
+    struct shape whole; /* Concat, Split: with `part`, what bind makes the boxes of */
+    struct memory_part *parts;
+    bool join;
     struct move_box boxes[];
 };
 
@@ -44,9 +48,10 @@ static enum pen_status move_run(struct step *s, struct run *r)
     const struct move *m = s->state;
     for (uint32_t i = 0; i < m->count; i++) {
         const struct move_box *b = &m->boxes[i];
-        if (!b->empty && s->out[b->out] != NULL) {
-            box_copy(&b->box, (const uint8_t *)s->in[b->in] + b->x_at * b->box.size,
-                     (uint8_t *)s->out[b->out] + b->y_at * b->box.size, r);
+        const uint8_t *from = (const uint8_t *)s->in[b->in] + b->x_at * b->box.size;
+        uint8_t *to = (uint8_t *)s->out[b->out] + b->y_at * b->box.size;
+        if (!b->empty && s->out[b->out] != NULL && from != to) { /* equal: it lies where it belongs */
+            box_copy(&b->box, from, to, r);
         }
     }
     return PEN_OK;
@@ -198,13 +203,63 @@ static bool piece_box(const struct shape *whole, const struct shape *part, int32
         }
     }
     steps_dense(whole, whole_step);
-    m->box = box_of(part, size);
-    memcpy(join ? m->box.y_step : m->box.x_step, whole_step, sizeof whole_step);
+    m->box = (struct box){.size = size};
+    m->part = *part;
     *(join ? &m->y_at : &m->x_at) = (size_t)(*at * (int64_t)whole_step[axis]);
     m->empty = shape_elements(part) == 0;
     *at += part->dim[axis];
-    box_finish(&m->box);
     return true;
+}
+
+/* Of a tensor whose rows lie so far apart. */
+static void steps_rows(const struct shape *s, size_t row, ptrdiff_t *step)
+{
+    struct shape wide = *s;
+    if (s->rank > 0) {
+        wide.dim[s->rank - 1] = (int64_t)row;
+    }
+    steps_dense(&wide, step);
+}
+
+/* Where the parts lie is known. An output of Split that lies in its input is no step's. */
+static enum pen_status pieces_bind(struct step *s, struct run *r)
+{
+    struct move *m = s->state;
+    (void)r;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct move_box *b = &m->boxes[i];
+        const size_t size = b->box.size, axis_step = m->parts[i].offset / size;
+        const size_t dense = b->part.rank > 0 ? (size_t)b->part.dim[b->part.rank - 1] : 1;
+        const size_t part_row = m->join ? s->in_row[i] : dense, whole_row = m->join ? s->out_row : s->in_row[0];
+        b->box = box_of(&b->part, size);
+        steps_rows(m->join ? &m->whole : &b->part, m->join ? whole_row : part_row, b->box.y_step);
+        steps_rows(m->join ? &b->part : &m->whole, m->join ? part_row : whole_row, b->box.x_step);
+        *(m->join ? &b->y_at : &b->x_at) = axis_step;
+        box_finish(&b->box);
+    }
+    return PEN_OK;
+}
+
+/* A part is one piece of memory when nothing of other parts lies between; else a piece of each row, when rows are what is cut. */
+static void parts_tell(struct build *b, struct move *m, int32_t axis)
+{
+    int64_t outer = 1;
+    for (int32_t d = 0; d < axis; d++) {
+        outer *= m->whole.dim[d];
+    }
+    const bool rows = axis == m->whole.rank - 1 && outer > 1;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct move_box *box = &m->boxes[i];
+        m->parts[i] = (struct memory_part){(m->join ? box->y_at : box->x_at) * box->box.size, rows};
+    }
+    if (axis == m->whole.rank - 1 && m->boxes[0].box.size == sizeof(float)) { /* steps over what lies between rows */
+        b->rows_in = m->join && m->count < 32 ? (1u << m->count) - 1 : 1;
+        b->rows_out = m->join;
+    }
+    if (outer == 1 || rows) {
+        b->parts = m->parts;
+        b->in_parts = !m->join;
+    }
 }
 
 static enum pen_status pieces_build(struct build *b, size_t size)
@@ -227,7 +282,15 @@ static enum pen_status pieces_build(struct build *b, size_t size)
         }
     }
     m->count = count;
+    m->join = join;
+    m->whole = *whole;
+    m->parts = build_alloc(b, (count + 1) * sizeof *m->parts);
+    if (m->parts == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    parts_tell(b, m, axis);
     b->step->state = m;
+    b->step->bind = pieces_bind;
     b->step->run = move_run;
     return join && at != whole->dim[axis] ? build_fail(b, PEN_ERR_SHAPE, "the parts do not fill the whole") : PEN_OK;
 }

@@ -1,11 +1,12 @@
+#include <math.h>
 #include <string.h>
 
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 
 /*
- * MatMulNBits: y = a w^T + bias, w [N, K] in blocks of 2, 4 or 8 bits. The weights stay packed: a piece of a row becomes floats, and meets every row of a
- * while it is in the first cache.
+ * MatMulNBits: y = a w^T + bias, w [N, K] in blocks of 2, 4 or 8 bits. The weights stay packed. With few rows of a, a piece of a row of w becomes floats and
+ * meets them while it is in the first cache; with more, a panel of w becomes floats, and a product's tiles use it.
  */
 #define PIECE   1024u /* weights at a time */
 #define COLUMNS 8u    /* rows of w in one unit of work */
@@ -22,7 +23,7 @@ struct nbits_job {
     const float *a, *scales, *bias;
     const uint8_t *codes;
     const void *zeros;
-    float *y;
+    float *y, *room; /* room: panel_floats for each thread */
 };
 
 static bool nbits_supports(const struct graph *g, const struct node *n, const char **ret_reason)
@@ -38,28 +39,6 @@ static bool nbits_supports(const struct graph *g, const struct node *n, const ch
     }
     return ((bits == 2 || bits == 4 || bits == 8) && block >= 8 && block % 8 == 0 && block <= INT32_MAX) ||
            refuse(ret_reason, "only 2, 4 or 8 bits, in blocks of whole bytes");
-}
-
-/* to [n]: the codes from `from` on, less zero, times scale; from is at a byte. */
-static void piece_read(const struct nbits *q, const uint8_t *codes, size_t from, size_t n, float zero, float scale,
-                       float *to)
-{
-    const uint8_t *at = codes + from * q->bits / 8;
-    float shift = -zero * scale;
-    if (q->bits == 8) {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = (float)at[i] * scale + shift;
-        }
-    } else if (q->bits == 4) {
-        for (size_t i = 0; i < n / 2; i++) {
-            to[2 * i] = (float)(at[i] & 15u) * scale + shift;
-            to[2 * i + 1] = (float)(at[i] >> 4) * scale + shift;
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            to[i] = (float)(at[i / 4] >> (i % 4 * 2) & 3u) * scale + shift;
-        }
-    }
 }
 
 static float zero_of(const struct nbits_job *j, size_t row, size_t block)
@@ -84,8 +63,9 @@ static void row_read(const struct nbits_job *j, size_t row, size_t from, size_t 
     for (size_t at = from; at < from + n;) {
         size_t block = at / q->block, end = (block + 1) * q->block, stop = end < from + n ? end : from + n;
         size_t whole = (stop - at + 7) / 8 * 8; /* codes behind K are there, and are not used */
-        piece_read(q, j->codes + row * row_bytes, at, whole, zero_of(j, row, block), j->scales[row * q->blocks + block],
-                   to + (at - from));
+        const float scale = j->scales[row * q->blocks + block];
+        isa_int()->codes(j->codes + row * row_bytes + at * q->bits / 8, q->bits, scale, -zero_of(j, row, block) * scale,
+                         to + (at - from), whole);
         at = stop;
     }
 }
@@ -110,6 +90,83 @@ static void nbits_task(void *context, size_t unit)
     }
 }
 
+/* ---- panels ---- */
+
+#define ROWS_PANEL 4u  /* rows of a from which panels pay */
+#define TURNED_LDX 272 /* floats between the rows of w that are turned: GEMM_KC and what row_read may write behind */
+
+static size_t panel_floats(void)
+{
+    const size_t mr = isa_own()->gemm_mr, nr = isa_own()->gemm_nr;
+    return nr * TURNED_LDX + nr * GEMM_KC + mr * GEMM_LDX + nr;
+}
+
+struct panel {
+    float *turned, *w, *rows, *bias; /* [nr][TURNED_LDX], [GEMM_KC][nr], [mr][GEMM_LDX], [nr] */
+};
+
+static struct panel panel_of(const struct nbits_job *j)
+{
+    const size_t mr = isa_own()->gemm_mr, nr = isa_own()->gemm_nr;
+    struct panel p = {.turned = j->room + team_self() * panel_floats()};
+    p.w = p.turned + nr * TURNED_LDX;
+    p.rows = p.w + nr * GEMM_KC;
+    p.bias = p.rows + mr * GEMM_LDX;
+    return p;
+}
+
+/* All rows of a by rows [k0, k0 + kc) of the panel. */
+static void panel_run(const struct nbits_job *j, const struct panel *p, size_t col, size_t k0, size_t kc)
+{
+    const struct nbits *q = j->q;
+    const struct own *own = isa_own();
+    for (size_t r = 0; r < q->rows; r += own->gemm_mr) {
+        const bool whole = q->rows - r >= own->gemm_mr;
+        const float *x = j->a + r * q->k + k0;
+        struct gemm_tile t = {.x = whole ? x : p->rows,
+                              .w = p->w,
+                              .next = p->w,
+                              .bias = j->bias != NULL ? p->bias : NULL,
+                              .y = j->y + r * q->n + col,
+                              .x_stride = whole ? q->k : GEMM_LDX,
+                              .y_stride = q->n,
+                              .m = whole ? own->gemm_mr : q->rows - r,
+                              .n = q->n - col < own->gemm_nr ? q->n - col : own->gemm_nr,
+                              .k = kc,
+                              .bands = 1,
+                              .first = k0 == 0,
+                              .last = k0 + kc == q->k,
+                              .min = -INFINITY,
+                              .max = INFINITY};
+        for (size_t i = 0; !whole && i < t.m; i++) { /* a tile reads all of its rows */
+            memcpy(p->rows + i * GEMM_LDX, x + i * q->k, kc * sizeof *x);
+        }
+        own->gemm(&t);
+    }
+}
+
+static void panel_task(void *context, size_t unit)
+{
+    const struct nbits_job *j = context;
+    const struct nbits *q = j->q;
+    const struct own *own = isa_own();
+    const size_t nr = own->gemm_nr, col = unit * nr, n = q->n - col < nr ? q->n - col : nr;
+    const struct panel p = panel_of(j);
+    memset(p.turned, 0, nr * TURNED_LDX * sizeof *p.turned);
+    if (j->bias != NULL) {
+        memset(p.bias, 0, nr * sizeof *p.bias);
+        memcpy(p.bias, j->bias + col, n * sizeof *p.bias);
+    }
+    for (size_t k0 = 0; k0 < q->k; k0 += GEMM_KC) {
+        const size_t kc = q->k - k0 < GEMM_KC ? q->k - k0 : GEMM_KC;
+        for (size_t c = 0; c < n; c++) {
+            row_read(j, col + c, k0, kc, p.turned + c * TURNED_LDX);
+        }
+        own->transpose((const uint32_t *)(const void *)p.turned, TURNED_LDX, (uint32_t *)(void *)p.w, nr, nr, kc);
+        panel_run(j, &p, col, k0, kc);
+    }
+}
+
 static const void *given(const struct step *s, uint32_t index)
 {
     return index < s->n->in_count ? s->in[index] : NULL;
@@ -125,7 +182,12 @@ static enum pen_status nbits_run(struct step *s, struct run *r)
                           .zeros = given(s, IN_ZEROS),
                           .bias = given(s, IN_BIAS),
                           .y = s->out[0]};
-    parallel(r, nbits_task, &j, (q->n + COLUMNS - 1) / COLUMNS);
+    j.room = s->scratch;
+    if (q->rows >= ROWS_PANEL) {
+        parallel(r, panel_task, &j, (q->n + isa_own()->gemm_nr - 1) / isa_own()->gemm_nr);
+    } else {
+        parallel(r, nbits_task, &j, (q->n + COLUMNS - 1) / COLUMNS);
+    }
     return PEN_OK;
 }
 
@@ -163,6 +225,9 @@ static enum pen_status nbits_build(struct build *b)
     if (!sizes_fit(b, q)) {
         return build_fail(b, PEN_ERR_SHAPE, "weights, scales or zero points do not fit K and N");
     }
+    b->step->scratch_bytes = q->rows >= ROWS_PANEL ? build_threads(b) * panel_floats() * sizeof(float) : 0;
+    b->step->kernel = q->rows >= ROWS_PANEL ? "own gemm, panels of weights unpacked as it goes" : "own dot products";
+    b->step->why = q->rows >= ROWS_PANEL ? "several rows use each weight" : "it has few rows";
     b->step->state = q;
     b->step->run = nbits_run;
     return PEN_OK;

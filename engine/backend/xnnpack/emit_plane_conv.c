@@ -173,4 +173,10 @@ static enum pen_status either_build(struct build *b)
     return plane_form_build(form_of(b->n), b);
 }
 
+static bool either_joins(const struct graph *g, const struct node *n)
+{
+    return form_of(n) == &conv_form && conv_joins(g, n);
+}
+
+const struct joiner conv_joiner = {either_joins};
 const struct emitter emit_conv_either = {either_supports, either_pack, either_build};

@@ -44,6 +44,7 @@ struct pool_job {
     const struct pool *p;
     const uint8_t *x;
     uint8_t *y, *scratch;
+    size_t x_pixel; /* bytes between pixels of the input */
 };
 
 /* Taps of one window along one dim that lie inside: first (in kernel steps) and count; *ret_padded counts those inside the padded input. */
@@ -96,8 +97,9 @@ static void join(const struct pool *p, const uint8_t **taps, size_t used, float 
     }
 }
 
-static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t ox, uint8_t *y)
+static void pixel(const struct pool_job *j, const uint8_t *image, size_t oy, size_t ox, uint8_t *y)
 {
+    const struct pool *p = j->p;
     const struct window *w = &p->w;
     const uint8_t *taps[TAPS_MAX];
     size_t y0, x0, padded_h, padded_w, used = 0, parts = 0;
@@ -108,7 +110,7 @@ static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t 
         for (used = 0; t < rows * cols && used < TAPS_MAX; t++) {
             size_t iy = oy * w->stride[0] + (y0 + t / cols) * w->dilation[0] - w->begin[0];
             size_t ix = ox * w->stride[1] + (x0 + t % cols) * w->dilation[1] - w->begin[1];
-            taps[used++] = image + (iy * w->in[1] + ix) * w->channels * p->size;
+            taps[used++] = image + (iy * w->in[1] + ix) * j->x_pixel;
         }
         if (parts++ == 0) {
             fold(p, taps, used, scale, y, w->channels);
@@ -122,17 +124,26 @@ static void pixel(const struct pool *p, const uint8_t *image, size_t oy, size_t 
 }
 
 /* The rows of the windows of output row oy as one row; gives how many count for a mean. */
-static size_t rows_join(const struct pool *p, const uint8_t *image, size_t oy, uint8_t *row)
+static size_t rows_join(const struct pool_job *j, const uint8_t *image, size_t oy, uint8_t *row)
 {
+    const struct pool *p = j->p;
     const struct window *w = &p->w;
     const uint8_t *taps[TAPS_MAX];
-    const size_t width = w->in[1] * w->channels;
+    const size_t pixel_bytes = w->channels * p->size;
     size_t first, padded, rows = clip(w, 0, oy, &first, &padded);
     for (size_t i = 0; i < rows; i++) {
         size_t iy = oy * w->stride[0] + (first + i) * w->dilation[0] - w->begin[0];
-        taps[i] = image + iy * width * p->size;
+        taps[i] = image + iy * w->in[1] * j->x_pixel;
     }
-    fold(p, taps, rows, 1.0f, row, width);
+    if (j->x_pixel == pixel_bytes) {
+        fold(p, taps, rows, 1.0f, row, w->in[1] * w->channels);
+    }
+    for (size_t x = 0; j->x_pixel != pixel_bytes && x < w->in[1]; x++) {
+        fold(p, taps, rows, 1.0f, row + x * pixel_bytes, w->channels);
+        for (size_t i = 0; i < rows; i++) {
+            taps[i] += j->x_pixel;
+        }
+    }
     return p->include_pad ? padded : rows;
 }
 
@@ -150,10 +161,11 @@ static void columns_join(const struct pool *p, const uint8_t *row, size_t rows, 
     fold(p, taps, c->count, count > 0 ? 1.0f / (float)count : 0.0f, y + from * pixel, (to - from) * w->channels);
 }
 
-static void row_of(const struct pool *p, const uint8_t *image, size_t oy, uint8_t *row, uint8_t *y)
+static void row_of(const struct pool_job *j, const uint8_t *image, size_t oy, uint8_t *row, uint8_t *y)
 {
+    const struct pool *p = j->p;
     const struct window *w = &p->w;
-    size_t rows = rows_join(p, image, oy, row);
+    size_t rows = rows_join(j, image, oy, row);
     for (size_t ox = 0; ox < w->out[1];) {
         bool together = w->stride[1] == 1 && ox >= p->inside_from && ox < p->inside_to;
         size_t end = together ? p->inside_to : ox + 1;
@@ -171,21 +183,21 @@ static void row_task(void *context, size_t unit)
 {
     const struct pool_job *j = context;
     const struct window *w = &j->p->w;
-    const uint8_t *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * w->channels * j->p->size;
+    const uint8_t *image = j->x + unit / w->out[0] * w->in[0] * w->in[1] * j->x_pixel;
     uint8_t *y = j->y + unit * w->out[1] * w->channels * j->p->size;
     if (j->p->columns != NULL) {
-        row_of(j->p, image, unit % w->out[0], j->scratch + team_self() * j->p->row_bytes, y);
+        row_of(j, image, unit % w->out[0], j->scratch + team_self() * j->p->row_bytes, y);
         return;
     }
     for (size_t ox = 0; ox < w->out[1]; ox++) {
-        pixel(j->p, image, unit % w->out[0], ox, y + ox * w->channels * j->p->size);
+        pixel(j, image, unit % w->out[0], ox, y + ox * w->channels * j->p->size);
     }
 }
 
 static enum pen_status pool_run(struct step *s, struct run *r)
 {
     const struct pool *p = s->state;
-    struct pool_job j = {p, s->in[0], s->out[0], s->scratch};
+    struct pool_job j = {p, s->in[0], s->out[0], s->scratch, s->in_row[0] * p->size};
     parallel(r, row_task, &j, p->w.batch * p->w.out[0]);
     act_run(&p->act, s->out[0], p->w.batch * p->w.out[0] * p->w.out[1] * p->w.channels, r);
     return PEN_OK;
@@ -233,6 +245,7 @@ static enum pen_status pool_build(struct build *b)
     p->include_pad = node_int(b->n, ATTR_count_include_pad, 0) != 0;
     b->step->state = p;
     b->step->run = pool_run;
+    b->rows_in = 1;
     return columns_make(b, p);
 }
 

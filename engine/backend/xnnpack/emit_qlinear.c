@@ -26,6 +26,7 @@ struct qunary_job {
     double x_scale, y_scale, low, high;
     int32_t x_zero, y_zero;
     uint8_t table[256];
+    double exponentials[256];
 };
 
 static bool is_scalar(const struct value *v, enum pen_dtype dtype)
@@ -84,7 +85,18 @@ static void table_fill(struct qunary_job *j)
     }
 }
 
-/* One lane; its 256 possible exponentials would not be fewer. */
+/*
+ * exponentials[d] = exp(-d x_scale). A code times a scale, and the difference of two such, have at most 33 digits: they are exact in double, so this is the
+ * exponential of the difference to the largest that the reference takes.
+ */
+static void exponentials_fill(struct qunary_job *j)
+{
+    for (int d = 0; d < 256; d++) {
+        j->exponentials[d] = exp((double)-d * fabs(j->x_scale));
+    }
+}
+
+/* One lane. */
 static void softmax_task(void *context, size_t unit)
 {
     const struct qunary_job *j = context;
@@ -92,16 +104,19 @@ static void softmax_task(void *context, size_t unit)
     size_t first = unit / q->inner * q->count * q->inner + unit % q->inner;
     const uint8_t *x = j->x + first;
     uint8_t *y = j->y + first;
-    double max = -(double)INFINITY, sum = 0.0;
+    /* signed codes in the order of unsigned ones; the largest comes first where the scale is negative */
+    const uint8_t flip = (uint8_t)((q->dtype == PEN_DTYPE_I8 ? 0x80 : 0) ^ (j->x_scale < 0.0 ? 0xFF : 0));
+    uint8_t max = 0;
+    double sum = 0.0;
     for (size_t i = 0; i < q->count; i++) {
-        double real = (double)code(j, x[i * q->inner]) * j->x_scale;
-        max = real > max ? real : max;
+        uint8_t at = x[i * q->inner] ^ flip;
+        max = at > max ? at : max;
     }
     for (size_t i = 0; i < q->count; i++) {
-        sum += exp((double)code(j, x[i * q->inner]) * j->x_scale - max);
+        sum += j->exponentials[max - (x[i * q->inner] ^ flip)];
     }
     for (size_t i = 0; i < q->count; i++) {
-        y[i * q->inner] = quantised(j, exp((double)code(j, x[i * q->inner]) * j->x_scale - max) / sum);
+        y[i * q->inner] = quantised(j, j->exponentials[max - (x[i * q->inner] ^ flip)] / sum);
     }
 }
 
@@ -167,6 +182,7 @@ static enum pen_status qunary_run(struct step *s, struct run *r)
     j.low = is_signed ? -128.0 : 0.0;
     j.high = j.low + 255.0;
     if (q->op == OP_QLinearSoftmax) {
+        exponentials_fill(&j);
         parallel(r, softmax_task, &j, q->count > 0 ? q->outer * q->inner : 0);
     } else if (q->op == OP_QLinearGlobalAveragePool) {
         parallel(r, mean_task, &j, q->outer * ((q->inner + MEAN_BLOCK - 1) / MEAN_BLOCK));

@@ -31,6 +31,9 @@ struct qproduct {
     struct qstream stream;
     struct qparams params;
     bool depthwise, repack;
+    bool rezero; /* the zero point of x is computed: what it adds is worked out in each run, weights are packed once */
+    double *add;
+    int32_t *add32;
     uint8_t *packed;
 };
 
@@ -196,14 +199,24 @@ static struct qparams params_of(const struct graph *g, const struct node *n)
                             .w_zeros = zero != NULL ? (size_t)shape_elements(&zero->shape) : 0};
 }
 
-/* False when something beside x is computed. */
-static bool params_constant(const struct graph *g, const struct node *n, struct qparams *p)
+/* Sums of bytes whose zero point of x alone is computed, as behind DynamicQuantizeLinear. */
+static bool zero_is_later(const struct graph *g, const struct node *n, const struct filter *f)
+{
+    const struct value *zero = node_in(g, n, slots_of(n->op)[SLOT_X_ZERO]);
+    return (n->op == OP_MatMulInteger || n->op == OP_ConvInteger) && zero != NULL && zero->data == NULL &&
+           f->groups == 1;
+}
+
+/* False when something beside x, and its zero point where that may come later, is computed. */
+static bool params_constant(const struct graph *g, const struct node *n, const struct filter *f, struct qparams *p)
 {
     const void *in[INPUTS_MAX] = {0};
     *p = params_of(g, n);
+    p->x_zero_later = zero_is_later(g, n, f);
     for (uint32_t i = 0; i < n->in_count && i < INPUTS_MAX; i++) {
         const struct value *v = node_in(g, n, i);
-        if (i > 0 && v != NULL && v->data == NULL) {
+        bool later = p->x_zero_later && i == slots_of(n->op)[SLOT_X_ZERO];
+        if (i > 0 && v != NULL && v->data == NULL && !later) {
             return false;
         }
         in[i] = v != NULL ? v->data : NULL;
@@ -219,7 +232,7 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
     struct qparams p;
     const struct shape *w = &node_in(g, n, slots_of(n->op)[SLOT_W])->shape;
     bool several = !is_conv(n->op) && w->rank > 2;
-    if (several || !product_filter(n, w, &f) || !params_constant(g, n, &p)) {
+    if (several || !product_filter(n, w, &f) || !params_constant(g, n, &f, &p)) {
         return PEN_OK;
     }
     uint8_t *packed = packed_alloc(packed_bytes(&f, &p));
@@ -277,6 +290,9 @@ static enum pen_status product_run(struct step *s, struct run *r)
     size_t group_out = q->f.out / q->f.groups, size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1;
     for (size_t g = 0; g < q->f.groups; g++) {
         struct qweights w = qdense_group(&q->f, q->packed, g);
+        if (q->rezero) {
+            qdense_addends(&w, &q->f, &q->params, q->add, q->add32);
+        }
         qdense_run(&q->dense, &w, (const uint8_t *)s->in[0] + g * q->f.in, (uint8_t *)s->out[0] + g * group_out * size,
                    s->scratch, r);
     }
@@ -325,6 +341,14 @@ static enum pen_status product_build(struct build *b)
         q->repack = true;
         q->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
+    q->rezero = !q->repack && zero_is_later(b->g, b->n, &q->f);
+    if (q->rezero) {
+        q->add = build_alloc(b, qdense_columns(&q->f) * (sizeof *q->add + sizeof *q->add32));
+        if (q->add == NULL) {
+            return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+        }
+        q->add32 = (int32_t *)(void *)(q->add + qdense_columns(&q->f));
+    }
     if (q->depthwise && qstream_fits(&q->f, q->params.y_dtype)) {
         if (!qstream_init(&q->stream, &q->w, build_threads(b))) {
             return build_fail(b, PEN_ERR_TOO_LARGE, "rows of the image are too long");
@@ -340,7 +364,9 @@ static enum pen_status product_build(struct build *b)
                       : qstream_fits(&q->f, q->params.y_dtype) && q->packed != NULL && !q->repack && q->packed[0] != 0
                           ? "own depthwise of bytes, streamed"
                           : "own depthwise of bytes";
-    b->step->why = q->depthwise ? "each channel has its own window" : "products of bytes summed in 32 bits";
+    b->step->why = q->depthwise ? "each channel has its own window"
+                   : q->repack  ? "products of bytes summed in 32 bits; weights packed each run: they are computed"
+                                : "products of bytes summed in 32 bits; weights packed at the load";
     return PEN_OK;
 }
 

@@ -21,6 +21,7 @@ struct resize {
     uint32_t count;
     size_t half[2], elements; /* scratch of the steps between; elements of the output */
     size_t size;              /* bytes of an element: 4, or any of nearest */
+    bool rows;                /* the last pass writes rows of the last dim */
 };
 
 enum mode { NEAREST, LINEAR, CUBIC };
@@ -104,6 +105,7 @@ struct axis_job {
     const float *x;
     float *y;
     size_t size;
+    size_t y_row; /* elements between output positions; inner where they lie one after the other */
 };
 
 /* Nearest: elements are copied, whatever they are. */
@@ -113,9 +115,9 @@ static void copy_task(void *context, size_t unit)
     const struct axis *a = j->a;
     size_t bytes = a->inner * j->size, row = a->in * bytes;
     const uint8_t *x = (const uint8_t *)(const void *)j->x + unit * row;
-    uint8_t *y = (uint8_t *)(void *)j->y + unit * a->out * bytes;
+    uint8_t *y = (uint8_t *)(void *)j->y + unit * a->out * j->y_row * j->size;
     for (size_t i = 0; i < a->out; i++) {
-        memcpy(y + i * bytes, x + (size_t)a->at[i] * bytes, bytes);
+        memcpy(y + i * j->y_row * j->size, x + (size_t)a->at[i] * bytes, bytes);
     }
 }
 
@@ -139,7 +141,7 @@ static void axis_task(void *context, size_t unit)
     }
     size_t o = unit / a->out, i = unit % a->out;
     const float *x = j->x + o * a->in * a->inner;
-    float *y = j->y + unit * a->inner;
+    float *y = j->y + unit * j->y_row;
     for (size_t k = 0; k < a->taps; k++) {
         const float *from = x + (size_t)a->at[i * a->taps + k] * a->inner;
         float w = a->weight[i * a->taps + k];
@@ -158,7 +160,7 @@ static enum pen_status resize_run(struct step *s, struct run *r)
     for (uint32_t i = 0; i < q->count; i++) {
         const struct axis *a = &q->axes[i];
         float *y = i + 1 == q->count ? s->out[0] : (float *)(void *)((uint8_t *)s->scratch + q->half[i % 2]);
-        struct axis_job j = {a, x, y, q->size};
+        struct axis_job j = {a, x, y, q->size, i + 1 == q->count && q->rows ? s->out_row : a->inner};
         bool nearest = mode_of(s->n) == NEAREST;
         parallel(r, nearest ? copy_task : axis_task, &j, nearest || a->inner == 1 ? a->outer : a->outer * a->out);
         x = y;
@@ -197,6 +199,14 @@ static bool factor_of(const struct build *b, int32_t d, int64_t in, double *ret_
     return true;
 }
 
+/* The last pass writes rows of the last dim, which may be further apart than they are long. */
+static bool rows_last(const struct resize *q, const struct shape *x, const struct shape *y)
+{
+    const struct axis *a = &q->axes[q->count - 1];
+    const int32_t last = x->rank - 1;
+    return last > 0 && x->dim[last] == y->dim[last] && a->inner == (size_t)y->dim[last] && a->inner > 1 && q->size == 4;
+}
+
 static enum pen_status resize_build(struct build *b)
 {
     if (node_int(b->n, ATTR_fixed_point, 0) != 0) {
@@ -233,6 +243,7 @@ static enum pen_status resize_build(struct build *b)
     }
     b->step->state = q;
     b->step->run = resize_run;
+    b->rows_out = q->rows = q->count > 0 && rows_last(q, x, y);
     if (q->count == 0) {
         return emit_view.build(b);
     }

@@ -13,9 +13,17 @@ const struct emitter *emitter_find(enum op op)
     return op < OP_COUNT ? table[op] : NULL;
 }
 
+static const struct joiner *const joiners[OP_COUNT] = {[OP_Conv] = KEPT_ROW(xnnpack_Conv, &conv_joiner)};
+
+const struct joiner *emitter_joiner(enum op op)
+{
+    return op < OP_COUNT ? joiners[op] : NULL;
+}
+
 /* Weights, and the biases that are packed with them. Gemm's C may be a matrix that is added in every run; scales and zero points are small. */
 static const uint8_t copied[OP_COUNT] = {
     [OP_Conv] = 1u << 1 | 1u << 2,
+    [OP_ConvTranspose] = 1u << 1 | 1u << 2,
     [OP_Gemm] = 1u << 1,
     [OP_MatMul] = 1u << 1,
     [OP_LSTM] = 1u << 1 | 1u << 2 | 1u << 3,

@@ -2,14 +2,13 @@
 #include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/forms.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
 
 /* Element-wise with one data input, f32. */
 struct unary {
-    enum unary_fn fn;
-    float a, b;
-    bool limits; /* Clip: a and b come from inputs 1 and 2 */
+    struct unary_form form;
     size_t count;
     struct act act;
 };
@@ -21,68 +20,6 @@ struct unary_job {
     float a, b;
 };
 
-/* Functions without parameters. */
-static const uint8_t plain_fn[OP_COUNT] = {
-    [OP_Abs] = UNARY_ABS,           [OP_Acos] = UNARY_ACOS,
-    [OP_Acosh] = UNARY_ACOSH,       [OP_Asin] = UNARY_ASIN,
-    [OP_Asinh] = UNARY_ASINH,       [OP_Atan] = UNARY_ATAN,
-    [OP_Atanh] = UNARY_ATANH,       [OP_Ceil] = UNARY_CEIL,
-    [OP_Cos] = UNARY_COS,           [OP_Cosh] = UNARY_COSH,
-    [OP_Erf] = UNARY_ERF,           [OP_Exp] = UNARY_EXP,
-    [OP_Floor] = UNARY_FLOOR,       [OP_HardSwish] = UNARY_HARDSWISH,
-    [OP_Log] = UNARY_LOG,           [OP_Mish] = UNARY_MISH,
-    [OP_Neg] = UNARY_NEG,           [OP_Reciprocal] = UNARY_RECIPROCAL,
-    [OP_Relu] = UNARY_RELU,         [OP_Round] = UNARY_ROUND,
-    [OP_Sigmoid] = UNARY_SIGMOID,   [OP_Sign] = UNARY_SIGN,
-    [OP_Sin] = UNARY_SIN,           [OP_Sinh] = UNARY_SINH,
-    [OP_Softplus] = UNARY_SOFTPLUS, [OP_Softsign] = UNARY_SOFTSIGN,
-    [OP_Sqrt] = UNARY_SQRT,         [OP_Tan] = UNARY_TAN,
-    [OP_Tanh] = UNARY_TANH,
-};
-
-static struct unary read(const struct node *n)
-{
-    struct unary u = {.fn = (enum unary_fn)plain_fn[n->op]};
-    switch (n->op) {
-    case OP_Clip:
-        u = (struct unary){.fn = UNARY_CLAMP, .a = -INFINITY, .b = INFINITY, .limits = true};
-        break;
-    case OP_Celu:
-        u = (struct unary){.fn = UNARY_CELU, .a = node_float(n, ATTR_alpha, 1.0f)};
-        break;
-    case OP_Elu:
-        u = (struct unary){.fn = UNARY_ELU, .a = node_float(n, ATTR_alpha, 1.0f)};
-        break;
-    case OP_Gelu:
-        u.fn = node_text_is(n, ATTR_approximate, "tanh", false) ? UNARY_GELU_TANH : UNARY_GELU;
-        break;
-    case OP_HardSigmoid:
-        u = (struct unary){
-            .fn = UNARY_HARDSIGMOID, .a = node_float(n, ATTR_alpha, 0.2f), .b = node_float(n, ATTR_beta, 0.5f)};
-        break;
-    case OP_LeakyRelu:
-        u = (struct unary){.fn = UNARY_LEAKY, .a = node_float(n, ATTR_alpha, 0.01f)};
-        break;
-    case OP_Selu:
-        u = (struct unary){
-            .fn = UNARY_SELU, .a = node_float(n, ATTR_alpha, 1.67326319f), .b = node_float(n, ATTR_gamma, 1.05070102f)};
-        break;
-    case OP_Shrink: /* y = x - bias beyond lambda: our loop adds its first parameter below -lambda */
-        u = (struct unary){
-            .fn = UNARY_SHRINK, .a = node_float(n, ATTR_bias, 0.0f), .b = node_float(n, ATTR_lambd, 0.5f)};
-        break;
-    case OP_Swish:
-        u = (struct unary){.fn = UNARY_SWISH, .a = node_float(n, ATTR_alpha, 1.0f)};
-        break;
-    case OP_ThresholdedRelu:
-        u = (struct unary){.fn = UNARY_THRESHOLD, .a = node_float(n, ATTR_alpha, 1.0f)};
-        break;
-    default:
-        break;
-    }
-    return u;
-}
-
 static bool unary_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     if (node_in(g, n, 0) != NULL && unary_int_takes(node_in(g, n, 0)->dtype, n->op) && node_int(n, ATTR_act, 0) == 0) {
@@ -91,7 +28,7 @@ static bool unary_supports(const struct graph *g, const struct node *n, const ch
     if (!all_f32(g, n)) {
         return refuse(ret_reason, "only f32");
     }
-    return read(n).fn != UNARY_NONE || refuse(ret_reason, "no such function");
+    return unary_form_of(n).fn != UNARY_NONE || refuse(ret_reason, "no such function");
 }
 
 static void unary_task(void *context, size_t unit)
@@ -99,14 +36,14 @@ static void unary_task(void *context, size_t unit)
     const struct unary_job *j = context;
     size_t from = unit * CHUNK;
     size_t n = j->u->count - from < CHUNK ? j->u->count - from : CHUNK;
-    isa_own()->unary(j->u->fn, j->x + from, j->y + from, n, j->a, j->b);
+    isa_own()->unary(j->u->form.fn, j->x + from, j->y + from, n, j->a, j->b);
 }
 
 static enum pen_status unary_run(struct step *s, struct run *r)
 {
     const struct unary *u = s->state;
-    struct unary_job j = {u, s->in[0], s->out[0], u->a, u->b};
-    if (u->limits) {
+    struct unary_job j = {u, s->in[0], s->out[0], u->form.a, u->form.b};
+    if (u->form.limits) {
         j.a = s->n->in_count > 1 && s->in[1] != NULL ? *(const float *)s->in[1] : -INFINITY;
         j.b = s->n->in_count > 2 && s->in[2] != NULL ? *(const float *)s->in[2] : INFINITY;
     }
@@ -124,7 +61,7 @@ static enum pen_status unary_build(struct build *b)
     if (u == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
-    *u = read(b->n);
+    u->form = unary_form_of(b->n);
     u->count = (size_t)shape_elements(&build_out(b, 0)->shape);
     u->act = act_read(b->n);
     for (uint32_t i = 1; i < b->n->in_count; i++) {

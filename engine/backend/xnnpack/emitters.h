@@ -14,6 +14,7 @@ extern const struct emitter emit_gemm;          /* Gemm */
 extern const struct emitter emit_matmul;        /* MatMul */
 extern const struct emitter emit_pool;          /* MaxPool, AveragePool */
 extern const struct emitter emit_unary;         /* f32, element-wise */
+extern const struct emitter emit_chain;         /* element-wise nodes that follow each other (chain.h) */
 extern const struct emitter emit_clip;          /* Clip, of bytes too */
 extern const struct emitter emit_binary;        /* arithmetic with broadcasting */
 extern const struct emitter emit_softmax;       /* Softmax, LogSoftmax */
@@ -67,6 +68,9 @@ extern const struct emitter emit_row_rounding;  /* RowRounding */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
 enum pen_status reduce_int_build(struct build *b);
 
+/* Which convolutions run the nodes behind them, too. conv_joins is for emit_conv's own forms. */
+bool conv_joins(const struct graph *g, const struct node *n);
+extern const struct joiner conv_joiner;
 /* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
 bool unary_int_takes(enum pen_dtype dtype, enum op op);
 enum pen_status unary_int_build(struct build *b);

@@ -7,6 +7,8 @@
 #include "assertion.h"
 #include "backend/xnnpack/check.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/join.h"
 #include "backend/xnnpack/place.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
@@ -30,6 +32,7 @@ struct exec {
     struct step *steps;
     struct usage *uses;
     uint32_t step_count;
+    struct join join;
     struct place place;
     uint8_t *arena, *scratch;
     struct block *blocks;
@@ -60,6 +63,27 @@ uint32_t build_threads(const struct build *b)
     return b->exec->plan->backend->config.threads;
 }
 
+/* A step without nodes behind it reads and writes what its node does. */
+static struct usage usage_of(const struct node *n)
+{
+    return (struct usage){.in = n->in, .out = n->out, .in_count = n->in_count, .out_count = n->out_count};
+}
+
+/* What the nodes of a chain read: behind the head's own inputs, or instead of them when the head is part of the chain. */
+static enum pen_status usage_join(struct build *b, const struct node *last, bool whole, struct usage *u)
+{
+    const uint32_t own = whole ? 0 : b->n->in_count;
+    uint32_t *values = build_alloc(b, ((size_t)own + b->chain->operand_count) * sizeof *values);
+    if (values == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    memcpy(values, b->n->in, own * sizeof *values);
+    memcpy(values + own, b->chain->operands, b->chain->operand_count * sizeof *values);
+    *u = (struct usage){
+        .in = values, .out = last->out, .in_count = own + b->chain->operand_count, .out_count = last->out_count};
+    return PEN_OK;
+}
+
 static bool empty_outputs(const struct shape_env *env, const struct node *n)
 {
     for (uint32_t i = 0; i < n->out_count; i++) {
@@ -84,39 +108,63 @@ static enum pen_status shapes_check(struct build *b)
 
 static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_error *reterr)
 {
-    const struct packed_node *packed = &e->plan->packed[index];
     const struct graph *g = e->plan->g;
-    const struct node *n = &g->nodes[packed->node];
-    if (n->dead || shape_env_folded(e->env, n)) {
+    const struct node *last = &g->nodes[e->plan->packed[index].node];
+    const struct fusion *fusion = last->dead ? NULL : join_fusion(e->plan, e->env, index);
+    if (last->dead || shape_env_folded(e->env, last) || e->join.next[index] != JOIN_NONE ||
+        (fusion != NULL && fusion->last != index)) {
         return PEN_OK;
     }
+    struct chain chain;
+    bool whole = false, joined = join_chain(&e->join, e->plan, e->env, index, &chain, &whole);
+    index = join_head(&e->join, index);
+    const struct packed_node *packed = &e->plan->packed[index];
+    const struct node *n = fusion != NULL ? &fusion->node : &g->nodes[packed->node];
     PEN_ASSERT(e->step_count < e->plan->part.node_count, "a node of the partition is one step at most");
     struct step *s = &e->steps[e->step_count];
-    struct build b = {.g = g, .env = e->env, .n = n, .packed = packed->data, .exec = e, .step = s, .reterr = reterr};
+    struct build b = {.g = g,
+                      .env = e->env,
+                      .n = n,
+                      .packed = packed->data,
+                      .chain = joined ? &chain : NULL,
+                      .fusion = fusion,
+                      .exec = e,
+                      .step = s,
+                      .reterr = reterr};
+    struct usage u = usage_of(n);
     enum pen_status status = shapes_check(&b);
     if (status != PEN_OK || empty_outputs(e->env, n)) {
         return status;
     }
     s->n = n;
     s->index = index;
-    s->in = build_alloc(&b, ((size_t)n->in_count + n->out_count + 1) * sizeof *s->in);
-    if (s->in == NULL) {
-        return build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
+    status = joined ? usage_join(&b, last, whole, &u) : PEN_OK;
+    s->in = build_alloc(&b, ((size_t)u.in_count + u.out_count + 1) * sizeof *s->in);
+    s->in_row = build_alloc(&b, ((size_t)u.in_count + 1) * sizeof *s->in_row);
+    if (status != PEN_OK || s->in == NULL || s->in_row == NULL) {
+        return status != PEN_OK ? status : build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
     }
-    s->out = s->in + n->in_count;
+    s->out = s->in + u.in_count;
     e->step_count++; /* fini runs from here on */
-    status = emitter_find(n->op)->build(&b);
-    e->uses[e->step_count - 1] = (struct usage){.n = n, .view = b.view, .inplace = b.inplace};
+    status =
+        fusion != NULL ? fusion->kind->build(&b) : (joined && whole ? &emit_chain : emitter_find(n->op))->build(&b);
+    if (fusion != NULL) {
+        s->kernel = s->kernel != NULL ? s->kernel : fusion->kind->kernel;
+        s->why = fusion->kind->why;
+    }
+    u.view = b.view;
+    u.inplace = b.inplace;
+    u.exclusive = b.exclusive;
+    u.rows_in = b.rows_in;
+    u.rows_out = b.rows_out;
+    u.parts = b.parts;
+    u.in_parts = b.in_parts;
+    e->uses[e->step_count - 1] = u;
     return status;
 }
 
-static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
+static uint8_t *memory_of(const struct exec *e, const struct cell *c, void *const *boundary)
 {
-    if (value == VALUE_NONE) {
-        return NULL;
-    }
-    PEN_ASSERT(e->place.cell_of[value] < e->place.cell_count, "what a step reads or writes has a cell");
-    const struct cell *c = &e->place.cells[place_root(&e->place, e->place.cell_of[value])];
     switch (c->storage) {
     case STORE_IN:
         return boundary[c->index];
@@ -130,19 +178,54 @@ static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
     }
 }
 
+static void *cell_pointer(struct exec *e, uint32_t value, void *const *boundary)
+{
+    size_t offset = 0, row = 0;
+    if (value == VALUE_NONE) {
+        return NULL;
+    }
+    PEN_ASSERT(e->place.cell_of[value] < e->place.cell_count, "what a step reads or writes has a cell");
+    const struct cell *c = place_of_value(&e->place, value, &offset, &row);
+    uint8_t *memory = memory_of(e, c, boundary);
+    return memory != NULL ? memory + offset : NULL;
+}
+
+/* Elements between the rows of a value. */
+static size_t row_of(struct exec *e, uint32_t value)
+{
+    size_t offset = 0, row = 0;
+    const struct shape *s = value != VALUE_NONE ? &e->env->facts[value].shape : NULL;
+    if (s == NULL || s->rank == 0) {
+        return 1;
+    }
+    place_of_value(&e->place, value, &offset, &row);
+    return row > 0 ? row : (size_t)s->dim[s->rank - 1];
+}
+
+static void rows_tell(struct exec *e)
+{
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        const struct usage *u = &e->uses[i];
+        for (uint32_t k = 0; k < u->in_count; k++) {
+            e->steps[i].in_row[k] = row_of(e, u->in[k]);
+        }
+        e->steps[i].out_row = u->out_count > 0 ? row_of(e, u->out[0]) : 1;
+    }
+}
+
 /* Resolves all pointers; *ret_bound counts the steps whose pointers changed. */
 static enum pen_status bind_all(struct exec *e, void *const *boundary, struct run *r)
 {
     for (uint32_t i = 0; i < e->step_count; i++) {
         struct step *s = &e->steps[i];
+        const struct usage *u = &e->uses[i];
         bool changed = !e->bound;
-        for (uint32_t k = 0; k < s->n->in_count + s->n->out_count; k++) {
-            void *p = cell_pointer(e, k < s->n->in_count ? s->n->in[k] : s->n->out[k - s->n->in_count], boundary);
+        for (uint32_t k = 0; k < u->in_count + u->out_count; k++) {
+            void *p = cell_pointer(e, k < u->in_count ? u->in[k] : u->out[k - u->in_count], boundary);
             changed = changed || s->in[k] != p;
             s->in[k] = p;
         }
         s->scratch = e->scratch;
-        PEN_ASSERT(s->n == e->uses[i].n, "a step and its uses are of one node");
         enum pen_status status = changed && s->bind != NULL && !e->uses[i].aliased ? s->bind(s, r) : PEN_OK;
         if (status != PEN_OK) {
             return status;
@@ -243,6 +326,9 @@ static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
     if (e->steps == NULL || e->uses == NULL || e->boundary == NULL || known_make(e) != PEN_OK) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for %u steps", part->node_count);
     }
+    if (join_find(&e->join, e->plan, e->env) != PEN_OK) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory to join %u nodes", part->node_count);
+    }
     for (uint32_t i = 0; i < part->node_count; i++) {
         enum pen_status status = step_build(e, i, reterr);
         if (status != PEN_OK) {
@@ -251,11 +337,16 @@ static enum pen_status exec_make(struct exec *e, struct pen_error *reterr)
     }
     enum pen_status status = place_init(&e->place, e->plan, e->env);
     if (status == PEN_OK) {
-        status = place_plan(&e->place, e->uses, e->step_count);
+        place_join(&e->place, e->uses, e->step_count);
+        if (!e->plan->backend->config.check_numerics) { /* which reads values as they lie alone */
+            parts_join(&e->place, e->uses, e->step_count);
+        }
+        status = place_lay(&e->place);
     }
     if (status != PEN_OK) {
         return pen_error_set(reterr, status, "xnnpack: no memory to place the buffers of %u steps", e->step_count);
     }
+    rows_tell(e);
     status = memory_make(e, reterr);
     return status == PEN_OK ? bind_first(e, reterr) : status;
 }
@@ -285,6 +376,7 @@ void xnn_exec_free(struct exec *exec)
     if (exec == NULL) {
         return;
     }
+    join_fini(&exec->join);
     for (uint32_t i = 0; i < exec->step_count; i++) {
         if (exec->steps[i].fini != NULL) {
             exec->steps[i].fini(&exec->steps[i]);
@@ -319,6 +411,39 @@ void xnn_exec_times(const struct exec *exec, void (*say)(void *context, uint32_t
     }
 }
 
+/* The nodes that run with this one. */
+static void chained_tell(const struct exec *exec, uint32_t head,
+                         void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    for (uint32_t i = exec->join.next[head]; i != JOIN_NONE; i = exec->join.next[i]) {
+        say(context, i, "joined", "it is computed while the results it reads are in the cache: no pass over memory");
+    }
+}
+
+/* Why a node that could be part of a fusion is not, in this bucket; NULL where none was near. */
+static const char *alone_of(const struct exec *e, uint32_t index)
+{
+    const struct fusion_mark *mark = &e->plan->fusions.marks[index];
+    if (mark->in == NULL || join_fusion(e->plan, e->env, index) != NULL) {
+        return mark->alone;
+    }
+    return mark->in->kind->misfit(mark->in, e->plan->g, e->env);
+}
+
+static void joined_tell(const struct exec *e,
+                        void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
+{
+    for (uint32_t i = 0; i < e->plan->part.node_count; i++) {
+        const struct fusion *f = join_fusion(e->plan, e->env, i);
+        const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
+        char why[160];
+        if (f != NULL && f->last != i && !shape_env_folded(e->env, n)) {
+            snprintf(why, sizeof why, "its work is done in the step of %s", f->node.name);
+            say(context, i, "joined", why);
+        }
+    }
+}
+
 void xnn_exec_kernels(const struct exec *exec,
                       void (*say)(void *context, uint32_t index, const char *kernel, const char *why), void *context)
 {
@@ -329,10 +454,16 @@ void xnn_exec_kernels(const struct exec *exec,
             say(context, s->index, "view", "its output is its input's memory: no work");
             continue;
         }
+        chained_tell(exec, s->index, say, context);
         snprintf(kernel, sizeof kernel, "%s, %s", s->kernel != NULL ? s->kernel : "own loop",
                  isa_name(exec->plan->backend->config.isa_max));
-        say(context, s->index, kernel, s->why != NULL ? s->why : "the one kernel of this backend for it");
+        const char *alone = alone_of(exec, s->index);
+        say(context, s->index, kernel,
+            s->why != NULL  ? s->why
+            : alone != NULL ? alone
+                            : "the one kernel of this backend for it");
     }
+    joined_tell(exec, say, context);
 }
 
 static enum pen_status steps_run(struct exec *e, const struct cancel *cancel, struct run *r)

@@ -51,12 +51,22 @@ void isa_release(void)
 /* ---- the level ---- */
 
 #ifdef OWN_X86
+#include <cpuid.h>
+
+#define CPUID_F16C (1u << 29) /* of leaf 1, ecx: conversions of f16. Not all compilers know its name. */
+
+static bool host_f16c(void)
+{
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & CPUID_F16C) != 0;
+}
+
 static enum pen_isa host_look(void)
 {
     __builtin_cpu_init();
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !host_f16c()) {
         return PEN_ISA_PLAIN;
     }
     return !avx512 ? PEN_ISA_AVX2 : __builtin_cpu_supports("avx512vnni") ? PEN_ISA_AVX512VNNI : PEN_ISA_AVX512;
@@ -120,11 +130,38 @@ const struct int_product *isa_product(void)
     return dots == &own_bytes_vnni ? &vnni : dots == &own_bytes_avx2 ? &avx2 : &isa_int()->product;
 }
 
+bool isa_pairs_within(enum pen_isa most)
+{
+    return most == PEN_ISA_ANY && host_level() >= PEN_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+}
+
+bool isa_pairs(void)
+{
+    static atomic_int known; /* 1 no, 2 yes: cpuid is slow under a hypervisor */
+    int level = atomic_load_explicit(&known, memory_order_relaxed);
+    if (level == 0) {
+        level = 1 + (int)isa_pairs_within(PEN_ISA_ANY);
+        atomic_store_explicit(&known, level, memory_order_relaxed);
+    }
+    return level == 2 && atomic_load_explicit(&limit.most, memory_order_relaxed) == PEN_ISA_ANY;
+}
+
 const char *isa_name(enum pen_isa most)
 {
     return own_of(level_within(most))->name;
 }
 #else
+bool isa_pairs_within(enum pen_isa most)
+{
+    (void)most;
+    return false;
+}
+
+bool isa_pairs(void)
+{
+    return false;
+}
+
 const struct own *isa_own(void)
 {
     return &own_plain;

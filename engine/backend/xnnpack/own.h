@@ -82,6 +82,14 @@ enum fold_fn { FOLD_SUM = 0, FOLD_MAX, FOLD_MIN, FOLD_PROD, FOLD_ABS, FOLD_SQUAR
 #define GEMM_KC 256 /* k of one block: the x block and a w panel (32 KiB) stay in the first two caches */
 #define GEMM_LDX                                                                                                       \
     (GEMM_KC + 16) /* floats between rows of the x block: not a power of two, or all rows meet in one cache set */
+/* How the weights of a panel are kept. Offsets and strides count in floats, 4 bytes, whatever the form. */
+enum gemm_form {
+    GEMM_F32 = 0,
+    GEMM_F16,  /* [k][gemm_nr] of 2 bytes: widened as they are read; no infinities */
+    GEMM_BF16, /* the same, bf16 */
+    GEMM_PAIRS /* [k / 2][gemm_nr][2] of bf16, and x is pairs of bf16, too: k counts pairs */
+};
+
 struct gemm_tile {
     const float *x;    /* [mr][x_stride] */
     const float *w;    /* [k][gemm_nr] */
@@ -113,6 +121,21 @@ struct depthwise_row {
     float min, max;
 };
 
+/* One tile of winograd.h: 6 x 6 pixels of the input, turned; and 6 x 6 products, turned to at most 4 x 4 pixels of the output. */
+struct winograd_in {
+    const float *pixels[36]; /* [channels] each */
+    float *v;                /* channels of the first of 36 numbers */
+    size_t step;             /* floats from one number to the next */
+    size_t channels;
+};
+struct winograd_out {
+    const float *m;          /* channels of the first of 36 products */
+    float *y;                /* the first pixel */
+    const float *sum, *bias; /* added before the clamp: a pixel for each of y; [channels]. NULL = nothing */
+    size_t step, y_row, y_pixel, sum_row, sum_pixel, rows, cols, channels;
+    float min, max;
+};
+
 struct own {
     const char *name;
     size_t lanes; /* floats of a vector */
@@ -133,9 +156,19 @@ struct own {
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
                       size_t cols); /* y[c][r] = x[r][c] */
     void (*depthwise)(const struct depthwise_row *d);
+    void (*winograd_in)(const struct winograd_in *t);
+    void (*winograd_out)(const struct winograd_out *t);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
+    void (*gemm_half)(const struct gemm_tile *t, enum gemm_form form); /* GEMM_F16 or GEMM_BF16 */
 };
+
+#ifdef OWN_X86
+/* own_gemm_pairs.c, for processors with AVX512-BF16 (isa_pairs): panels of own_avx512 as pairs. */
+void own_gemm_pairs(const struct gemm_tile *t);
+/* n floats to pairs of bf16, rounded to the nearest even; a last single one gets a 0 beside it. */
+void own_pairs_make(const float *x, uint32_t *y, size_t n);
+#endif
 
 extern const struct own own_plain;
 #ifdef OWN_X86

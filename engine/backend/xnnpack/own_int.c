@@ -320,4 +320,5 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .bilinear = bilinear,
                                      .interleave = interleave,
                                      .clamp = clamp,
-                                     .dequantise = dequantise};
+                                     .dequantise = dequantise,
+                                     .codes = OWN(own_codes)};

@@ -126,6 +126,8 @@ struct own_int {
     /* y = limits of (x ^ flip), flipped back; low above high gives high. y may be x. */
     void (*clamp)(const uint8_t *x, uint8_t low, uint8_t high, uint8_t flip, uint8_t *y, size_t n);
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
+    /* y[i] = code i * scale + shift; codes of 2, 4 or 8 bits, n of them fill whole bytes (own_codes.c) */
+    void (*codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
 };
 
 /* y[i] = table[x[i]], a table of 256. y may be x. */

@@ -29,7 +29,7 @@ static inline float from_bits(int32_t i)
 /* 2^n for -126 <= n <= 127. */
 static inline float pow2(int32_t n)
 {
-    return from_bits((int32_t)((uint32_t)(n + 127) << 23));
+    return from_bits((int32_t)(((uint32_t)n + 127u) << 23));
 }
 
 /* x = n ln 2 + r, |r| <= ln 2 / 2: r, and n by the trick of adding 1.5 * 2^23. */
@@ -102,9 +102,19 @@ static inline float log_f(float x)
     return x >= 0.0f ? y : NAN; /* NaN too */
 }
 
+/* 1 + exp(x), the same bits with less work: what is too small beside 1 is 0, and from 88.4 on it is infinity. */
+static inline float exp_and_one(float x)
+{
+    float c = x > 89.0f ? 89.0f : x;
+    c = c < -88.0f ? -88.0f : c;
+    int32_t n; /* -127 to 128, which are 0 and infinity as factors; NaN gives any n, and stays NaN */
+    float r = exp_split(c, &n);
+    return 1.0f + (expm1_small(r) + 1.0f) * pow2(n);
+}
+
 static inline float sigmoid_f(float x)
 {
-    return 1.0f / (1.0f + exp_f(-x));
+    return 1.0f / exp_and_one(-x);
 }
 
 static inline float tanh_f(float x)

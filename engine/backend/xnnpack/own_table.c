@@ -16,10 +16,13 @@ const struct own OWN(own) = {
     .pool_max = OWN_KEPT_POOL ? OWN(own_pool_max) : NULL,
     .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),
-    .depthwise = OWN_KEPT_DEPTHWISE && OWN_LANES >= 8 ? OWN(own_depthwise) : NULL,
+    .depthwise = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_depthwise) : NULL,
+    .winograd_in = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_winograd_in) : NULL,
+    .winograd_out = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_winograd_out) : NULL,
     .gemm_mr = 2 * OWN_LANES == 32   ? 14
                : 2 * OWN_LANES == 16 ? 6
                                      : 4,
     .gemm_nr = 2 * OWN_LANES,
     .gemm = OWN(own_gemm),
+    .gemm_half = OWN(own_gemm_half),
 };

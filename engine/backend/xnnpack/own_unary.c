@@ -18,7 +18,7 @@
     }                                                                                                                  \
     break
 
-static void smooth(enum unary_fn fn, const float *x, float *y, size_t n, float a)
+static __attribute__((noinline)) void smooth(enum unary_fn fn, const float *x, float *y, size_t n, float a)
 {
     switch (fn) {
         CASE(UNARY_EXP)
@@ -38,7 +38,7 @@ static void smooth(enum unary_fn fn, const float *x, float *y, size_t n, float a
         CASE(UNARY_SOFTPLUS)
         LOOP(softplus_f(v));
         CASE(UNARY_SWISH)
-        LOOP(v / (1.0f + exp_f(-a * v)));
+        LOOP(v / exp_and_one(-a * v));
         CASE(UNARY_MISH)
         LOOP(v * tanh_f(softplus_f(v)));
         CASE(UNARY_ELU)
@@ -78,6 +78,22 @@ static void library(enum unary_fn fn, const float *x, float *y, size_t n)
         LOOP(atanhf(v));
     default:
         break;
+    }
+}
+
+/*
+ * An element's bits must not depend on where a row ends: what a compiler makes of the last few elements rounds in another order than its loop over vectors.
+ * So the loop has whole vectors only, and the rest takes part in one of its own.
+ */
+static void smooth_all(enum unary_fn fn, const float *x, float *y, size_t n, float a)
+{
+    const size_t whole = n / OWN_LANES * OWN_LANES;
+    smooth(fn, x, y, whole, a);
+    if (whole < n) {
+        float rest[OWN_LANES] = {0};
+        memcpy(rest, x + whole, (n - whole) * sizeof *x);
+        smooth(fn, rest, rest, OWN_LANES, a);
+        memcpy(y + whole, rest, (n - whole) * sizeof *y);
     }
 }
 
@@ -158,7 +174,7 @@ void OWN(own_unary)(enum unary_fn fn, const float *x, float *y, size_t n, float 
         if (fn >= UNARY_SIN) {
             library(fn, x, y, n);
         } else {
-            smooth(fn, x, y, n, a);
+            smooth_all(fn, x, y, n, a);
         }
         break;
     }

@@ -44,7 +44,13 @@ void OWN(own_pool_sum)(const float *const *taps, size_t count, float *y, size_t 
 void OWN(own_transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows, size_t cols);
 /* own_depthwise.c */
 void OWN(own_depthwise)(const struct depthwise_row *d);
+/* own_winograd.c */
+void OWN(own_winograd_in)(const struct winograd_in *t);
+void OWN(own_winograd_out)(const struct winograd_out *t);
+/* own_codes.c */
+void OWN(own_codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
+void OWN(own_gemm_half)(const struct gemm_tile *t, enum gemm_form form);
 
 #endif

@@ -26,7 +26,7 @@ static uint32_t cell_add(struct place *p, const struct shape_env *env, uint32_t 
     const struct fact *f = &env->facts[value];
     PEN_ASSERT(p->cell_count < p->cell_room, "every value that the partition touches has a cell");
     struct cell *c = &p->cells[p->cell_count];
-    *c = (struct cell){.value = value, .parent = p->cell_count, .first = UINT32_MAX};
+    *c = (struct cell){.value = value, .parent = p->cell_count, .first = UINT32_MAX, .whole = CELL_NONE};
     if (f->data != NULL) {
         c->storage = STORE_CONST;
         c->data = f->data;
@@ -51,7 +51,7 @@ static size_t touched(const struct plan *plan)
 
 enum pen_status place_init(struct place *p, const struct plan *plan, const struct shape_env *env)
 {
-    *p = (struct place){0};
+    *p = (struct place){.env = env};
     p->cell_of = malloc(((size_t)plan->g->value_count + 1) * sizeof *p->cell_of);
     p->cell_room = touched(plan) + 1;
     p->cells = malloc(p->cell_room * sizeof *p->cells);
@@ -101,6 +101,7 @@ static void sets_join(struct place *p, uint32_t into, uint32_t from)
     a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
     a->first = a->first < b->first ? a->first : b->first;
     a->last = a->last > b->last ? a->last : b->last;
+    a->write = a->write > b->write ? a->write : b->write;
     b->parent = into;
 }
 
@@ -112,13 +113,14 @@ static uint32_t cell_of(struct place *p, uint32_t value)
 static void mark_uses(struct place *p, const struct usage *uses, uint32_t count)
 {
     for (uint32_t s = 0; s < count; s++) {
-        const struct node *n = uses[s].n;
-        for (uint32_t k = 0; k < n->in_count + n->out_count; k++) {
-            uint32_t c = cell_of(p, k < n->in_count ? n->in[k] : n->out[k - n->in_count]);
+        const struct usage *u = &uses[s];
+        for (uint32_t k = 0; k < u->in_count + u->out_count; k++) {
+            uint32_t c = cell_of(p, k < u->in_count ? u->in[k] : u->out[k - u->in_count]);
             if (c != CELL_NONE) {
                 struct cell *cell = &p->cells[c];
                 cell->first = cell->first < s ? cell->first : s;
                 cell->last = s;
+                cell->write = k >= u->in_count ? s : cell->write;
                 cell->used = true;
             }
         }
@@ -136,8 +138,8 @@ static void join_views(struct place *p, struct usage *uses, uint32_t count)
         if (!uses[s].view) {
             continue;
         }
-        uint32_t in = cell_of(p, uses[s].n->in[0]);
-        uint32_t out = cell_of(p, uses[s].n->out[0]);
+        uint32_t in = cell_of(p, uses[s].in[0]);
+        uint32_t out = cell_of(p, uses[s].out[0]);
         bool both = p->cells[in].storage != STORE_ARENA && p->cells[out].storage != STORE_ARENA;
         if (!both && in != out) {
             sets_join(p, in, out);
@@ -146,16 +148,26 @@ static void join_views(struct place *p, struct usage *uses, uint32_t count)
     }
 }
 
+/* No other input of the step lies in the memory of input k. */
+static bool read_once(struct place *p, const struct usage *u, uint32_t k)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < u->in_count; i++) {
+        count += cell_of(p, u->in[i]) == cell_of(p, u->in[k]);
+    }
+    return count == 1;
+}
+
 /* An element-wise result takes the memory of an input that nobody reads later. */
 static void join_inplace(struct place *p, const struct usage *uses, uint32_t count)
 {
     for (uint32_t s = 0; s < count; s++) {
-        for (uint32_t k = 0; k < uses[s].n->in_count && k < 32; k++) {
-            if ((uses[s].inplace >> k & 1) == 0) {
+        for (uint32_t k = 0; k < uses[s].in_count && k < 32; k++) {
+            if ((uses[s].inplace >> k & 1) == 0 || (uses[s].exclusive && !read_once(p, &uses[s], k))) {
                 continue;
             }
-            uint32_t in = cell_of(p, uses[s].n->in[k]);
-            uint32_t out = cell_of(p, uses[s].n->out[0]);
+            uint32_t in = cell_of(p, uses[s].in[k]);
+            uint32_t out = cell_of(p, uses[s].out[0]);
             if (in == CELL_NONE || in == out || p->cells[in].storage != STORE_ARENA || p->cells[in].last != s ||
                 p->cells[out].first != s || p->cells[in].bytes != p->cells[out].bytes ||
                 p->cells[out].storage == STORE_IN || p->cells[out].storage == STORE_CONST) {
@@ -167,7 +179,13 @@ static void join_inplace(struct place *p, const struct usage *uses, uint32_t cou
     }
 }
 
-static enum pen_status arena_lay(struct place *p)
+/* Has it a place of its own in the arena? */
+static bool laid(const struct cell *c, uint32_t index)
+{
+    return c->parent == index && c->storage == STORE_ARENA && c->used && c->whole == CELL_NONE;
+}
+
+enum pen_status place_lay(struct place *p)
 {
     struct lifetime *items = calloc((size_t)p->cell_count + 1, sizeof *items);
     if (items == NULL) {
@@ -176,7 +194,7 @@ static enum pen_status arena_lay(struct place *p)
     size_t count = 0;
     for (uint32_t i = 0; i < p->cell_count; i++) {
         const struct cell *c = &p->cells[i];
-        if (c->parent == i && c->storage == STORE_ARENA && c->used) {
+        if (laid(c, i)) {
             items[count++] = (struct lifetime){.bytes = c->bytes, .first = c->first, .last = c->last};
         }
     }
@@ -184,7 +202,7 @@ static enum pen_status arena_lay(struct place *p)
     count = 0;
     for (uint32_t i = 0; i < p->cell_count && status == PEN_OK; i++) {
         struct cell *c = &p->cells[i];
-        if (c->parent == i && c->storage == STORE_ARENA && c->used) {
+        if (laid(c, i)) {
             c->offset = items[count++].offset;
             PEN_ASSERT(c->bytes <= p->arena_bytes && c->offset <= p->arena_bytes - c->bytes,
                        "a cell lies in the arena");
@@ -194,12 +212,11 @@ static enum pen_status arena_lay(struct place *p)
     return status;
 }
 
-enum pen_status place_plan(struct place *p, struct usage *uses, uint32_t count)
+void place_join(struct place *p, struct usage *uses, uint32_t count)
 {
     mark_uses(p, uses, count);
     join_views(p, uses, count);
     join_inplace(p, uses, count);
-    return arena_lay(p);
 }
 
 void place_fini(struct place *p)

@@ -1,35 +1,9 @@
 #include "backend/xnnpack/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "assertion.h"
 #include "backend/partition.h"
-#include "graph/room.h"
-
-#define PAGE_BYTES      ((size_t)4096) /* at least: what is asked for is advice */
-#define TOUCH_BYTES     (16 * PAGE_BYTES)
-#define TOUCH_BYTES_MAX ((size_t)2 << 20) /* from here on room_alloc's pages are large */
-
-/* Pages that are about to be written: in one go instead of one by one. */
-static void pages_touch(void *memory, size_t bytes)
-{
-    uintptr_t first = ((uintptr_t)memory + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    uintptr_t end = ((uintptr_t)memory + bytes) / PAGE_BYTES * PAGE_BYTES;
-    if (end > first) {
-        (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
-    }
-}
-
-void *packed_alloc(size_t bytes)
-{
-    void *memory = room_alloc(bytes);
-    if (memory != NULL && bytes >= TOUCH_BYTES && bytes < TOUCH_BYTES_MAX) {
-        pages_touch(memory, bytes);
-    }
-    return memory;
-}
 
 static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
 {
@@ -42,11 +16,17 @@ static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
             return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "xnnpack: node %s: no kernel for %s", n->name,
                                  op_def(n->op)->name);
         }
-        if (e == NULL || e->pack == NULL) {
-            continue;
-        }
         size_t bytes = 0;
-        enum pen_status status = e->pack(p->g, n, &p->packed[i].data, &bytes, reterr);
+        enum pen_status status = PEN_OK;
+        const struct fusion *fusion = p->fusions.marks[i].in;
+        if (fusion != NULL && fusion->kind->pack != NULL) {
+            if (fusion->last == i) {
+                status =
+                    fusion->kind->pack(p->g, fusion, p->backend->config.precision, &p->packed[i].data, &bytes, reterr);
+            }
+        } else if (e != NULL && e->pack != NULL) {
+            status = e->pack(p->g, n, &p->packed[i].data, &bytes, reterr);
+        }
         if (status != PEN_OK) {
             return status;
         }
@@ -67,7 +47,12 @@ enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, con
     p->g = g;
     p->part = partition_copy(part, (uint32_t *)(p + 1));
     p->packed = calloc(part->node_count + 1, sizeof *p->packed);
-    enum pen_status status = p->packed != NULL ? pack_all(p, reterr) : PEN_ERR_NO_MEMORY;
+    enum pen_status status = p->packed != NULL ? fusion_plan_new(g, &p->part, &p->fusions) : PEN_ERR_NO_MEMORY;
+    if (status == PEN_OK) {
+        status = pack_all(p, reterr);
+    } else {
+        pen_error_set(reterr, status, "xnnpack: no memory for a plan of %u nodes", part->node_count);
+    }
     if (status != PEN_OK) {
         xnn_plan_free(p);
         return status;
@@ -85,6 +70,7 @@ void xnn_plan_free(struct plan *plan)
         free(plan->packed[i].data);
     }
     free(plan->packed);
+    fusion_plan_free(&plan->fusions);
     free(plan);
 }
 
@@ -92,6 +78,10 @@ uint64_t xnn_plan_copied(const struct plan *plan, uint32_t index)
 {
     const struct packed_node *packed = &plan->packed[index];
     const struct node *n = &plan->g->nodes[packed->node];
+    const struct fusion *fusion = plan->fusions.marks[index].in;
+    if (fusion != NULL && fusion->kind->copies) {
+        return fusion->first == index && plan->packed[fusion->last].data != NULL ? 1u << 1 : 0;
+    }
     return packed->data != NULL ? emitter_copied(n->op) : 0;
 }
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "backend/xnnpack/emit.h"
+#include "backend/xnnpack/fusion.h"
 
 #define POOLS_MAX 64
 
@@ -30,6 +31,7 @@ struct plan {
     const struct graph *g;
     struct partition part;      /* own copy; lists are one allocation with the plan */
     struct packed_node *packed; /* [part.node_count] */
+    struct fusion_plan fusions;
     uint64_t bytes;
 };
 
@@ -65,5 +67,7 @@ void pool_put(struct backend *b, struct team *team);
 
 /* selftest.c: a convolution, a matrix product and a soft-max against plain C. *ret_error = largest |difference|. */
 enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr);
+/* Products of bf16 by the processor's instruction, where it has it and `most` allows it. */
+enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_error *reterr);
 
 #endif

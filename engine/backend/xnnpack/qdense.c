@@ -61,11 +61,11 @@ static size_t columns(const struct filter *f)
     return divide_up(f->out / f->groups, nr) * nr;
 }
 
-/* add [columns], panels, scale [columns], add32 [columns], w_zero [columns], two flags: a zero point that counts, a sum beyond 32 bits */
+/* add [columns], panels, scale [columns], add32 [columns], w_zero [columns], two flags: a zero point that counts, a sum beyond 32 bits; sums of weights [columns] */
 static size_t group_bytes(const struct filter *f)
 {
     size_t n = columns(f);
-    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + 2 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
+    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
 }
 
 size_t qdense_packed_bytes(const struct filter *f)
@@ -84,7 +84,37 @@ struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size
     w.w_zero = w.add32 + n;
     w.w_zero_any = w.w_zero[n] != 0;
     w.narrow = w.w_zero[n + 1] == 0;
+    w.sums = w.w_zero + n + 2;
     return w;
+}
+
+size_t qdense_columns(const struct filter *f)
+{
+    return columns(f);
+}
+
+/* x_zero as the bytes of the product have it. */
+static int32_t x_zero_of(const struct qparams *p)
+{
+    return qdense_zero(p->x_zero, p->x_dtype) + (p->x_dtype == PEN_DTYPE_I8 ? 128 : 0);
+}
+
+/* What is added to the sum of a column of bytes: k terms, whose weights have this zero point and this sum. */
+static int64_t addend(int64_t k, int64_t x_zero, int64_t w_zero, int64_t sum)
+{
+    return isa_product()->bytes == 4 ? k * x_zero * w_zero - x_zero * sum : 0;
+}
+
+void qdense_addends(struct qweights *w, const struct filter *f, const struct qparams *p, double *add, int32_t *add32)
+{
+    const int64_t k = (int64_t)group_k(f), x_zero = x_zero_of(p);
+    for (size_t j = 0; j < f->out; j++) {
+        int64_t all = addend(k, x_zero, w->w_zero[j], w->sums[j]) + (p->bias != NULL ? p->bias[j] : 0);
+        add[j] = (double)all;
+        add32[j] = w->narrow ? (int32_t)all : 0;
+    }
+    w->add = add;
+    w->add32 = add32;
 }
 
 /* Where the words of one output channel go: every nr-th word of a panel. */
@@ -135,7 +165,6 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * g.words);
     int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
     int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
-    int32_t x_zero = qdense_zero(p->x_zero, p->x_dtype) + (p->x_dtype == PEN_DTYPE_I8 ? 128 : 0);
     struct column c = {.to = (uint8_t *)(panel + j % q->nr),
                        .stride = q->nr * sizeof *panel,
                        .bytes = per == 4,
@@ -144,9 +173,9 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     int64_t most = 255 * (int64_t)k * (128 + abs(zero - shift)); /* of a sum and what zero points take from it */
     int64_t add = p->bias != NULL ? p->bias[o] : 0;
     w_zero[j] = per == 4 ? zero - shift : 0;
-    if (per == 4) {
-        add += (int64_t)k * x_zero * w_zero[j] - x_zero * sum;
-    }
+    w_zero[n + 2 + j] = (int32_t)sum;
+    add += addend((int64_t)k, p->x_zero_later ? 0 : x_zero_of(p), w_zero[j], sum);
+    most += p->x_zero_later ? llabs(addend((int64_t)k, 255, w_zero[j], sum)) : 0;
     w_zero[n] |= w_zero[j];
     scale[j] = qdense_scale(p, o);
     ((double *)(void *)to)[j] = (double)add;

@@ -20,6 +20,7 @@ struct qparams {
     const void *w, *x_scale, *x_zero, *w_scale, *w_zero, *y_scale, *y_zero;
     size_t w_scales, w_zeros; /* 1 or one for each output channel */
     const int32_t *bias;
+    bool x_zero_later; /* x_zero is not known when weights are packed: qdense_addends before each run */
 };
 
 /* Weights of one group. */
@@ -32,11 +33,17 @@ struct qweights {
     const int32_t *add32;
     const float *scale;
     const int32_t *w_zero;
+    const int32_t *sums; /* of each column's weights */
 };
 
 size_t qdense_packed_bytes(const struct filter *f); /* of all groups; a multiple of 64 */
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed);
 struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group);
+
+/* Columns of a group, in whole panels. */
+size_t qdense_columns(const struct filter *f);
+/* What zero points and bias add to each column, for the x_zero of now: w uses these from then on. add, add32: [qdense_columns]. One group. */
+void qdense_addends(struct qweights *w, const struct filter *f, const struct qparams *p, double *add, int32_t *add32);
 
 struct qdense {
     struct dense_image image; /* channels, pixel_stride: bytes */

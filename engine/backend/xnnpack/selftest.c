@@ -1,10 +1,13 @@
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/xnn_compat.h"
 #include "graph/lifetime.h"
+#include "penstock/dtype.h"
 
 /* Sizes that exercise whole vectors and tails. */
 #define PIXELS    7
@@ -164,4 +167,65 @@ enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr)
     }
     free(f);
     return status;
+}
+
+#ifdef OWN_X86
+/* Of numbers that bf16 holds exactly, with an odd number of them in a row: the products are exact, too. */
+static double pairs_error(void)
+{
+    enum { ROWS = 14, WIDTH = 32, DEPTH = 37, PAIRS = (DEPTH + 1) / 2 };
+    static _Thread_local float x[ROWS * DEPTH], room[ROWS * GEMM_LDX], panel[PAIRS * WIDTH], y[ROWS * WIDTH];
+    uint16_t *w = (uint16_t *)(void *)panel;
+    double error = 0.0;
+    for (size_t i = 0; i < ROWS * DEPTH; i++) {
+        x[i] = (float)((int)(i * 7 % 31) - 15);
+    }
+    memset(panel, 0, sizeof panel);
+    for (size_t k = 0; k < DEPTH; k++) {
+        for (size_t c = 0; c < WIDTH; c++) {
+            w[(k / 2 * WIDTH + c) * 2 + k % 2] = pen_f32_to_bf16((float)((int)((k * 5 + c * 3) % 17) - 8));
+        }
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        own_pairs_make(x + r * DEPTH, (uint32_t *)(void *)(room + r * GEMM_LDX), DEPTH);
+    }
+    struct gemm_tile t = {.x = room,
+                          .bands = 1,
+                          .w = panel,
+                          .next = panel,
+                          .x_stride = GEMM_LDX,
+                          .y = y,
+                          .y_stride = WIDTH,
+                          .m = ROWS,
+                          .n = WIDTH,
+                          .k = PAIRS,
+                          .first = 1,
+                          .last = 1,
+                          .min = -INFINITY,
+                          .max = INFINITY};
+    own_gemm_pairs(&t);
+    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+        double sum = 0.0;
+        for (size_t k = 0; k < DEPTH; k++) {
+            sum += (double)x[i / WIDTH * DEPTH + k] * (double)((int)((k * 5 + i % WIDTH * 3) % 17) - 8);
+        }
+        worse(&error, (double)y[i], sum);
+    }
+    return error;
+}
+#endif
+
+enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_error *reterr)
+{
+    *ret_error = 0.0;
+#ifdef OWN_X86
+    *ret_error = isa_pairs_within(most) ? pairs_error() : 0.0;
+#else
+    (void)most;
+#endif
+    return *ret_error <= TOLERANCE ? PEN_OK
+                                   : pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                                                   "xnnpack self-test: bf16 products differ from plain C by %g; use "
+                                                   "precision f32, or cpu_isa_max=avx512vnni",
+                                                   *ret_error);
 }

@@ -157,6 +157,39 @@ def squeeze_excite():
     return net.picture_model("squeeze_excite", net.conv(x, 96, 16, 1), [1, 16, 4, 4], side=128)
 
 
+def pyramid():
+    """A detector of narrow separable convolutions: two rounds of a feature pyramid with weighted additions, both ways between its levels."""
+    net, width = Net(10), 48
+    node = lambda op, *inputs, **attributes: net.node(op, list(inputs), **attributes)
+
+    def separate(x, inside, outside, stride=1):
+        return net.silu(net.conv(net.conv(x, inside, inside, 3, stride, groups=inside), inside, outside, 1))
+
+    def mixed(*terms):
+        """Each level has weights of its own, which learning found."""
+        scaled = [node("Mul", x, net.constant(net.rng.uniform(0.2, 0.6))) for x in terms]
+        while len(scaled) > 1:
+            scaled = [node("Add", *scaled[:2]), *scaled[2:]]
+        return net.silu(net.conv(net.conv(net.silu(scaled[0]), width, width, 3, groups=width), width, width, 1))
+
+    up = lambda x: node("Resize", x, "", net.constant([1, 1, 2, 2]), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    down = lambda x: node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    x, levels = net.silu(net.conv("input", 3, 24, 3, 2)), []
+    for inside, outside in [(24, 40), (40, 64), (64, 96), (96, 128)]:
+        x = separate(x, inside, outside, 2)
+        x = node("Add", x, separate(x, outside, outside))
+        levels.append(net.conv(x, outside, width, 1))
+    for _ in range(2):
+        tops = [levels[-1]]
+        for level in reversed(levels[:-1]):
+            tops.insert(0, mixed(level, up(tops[0])))
+        levels = [tops[0]] + [None] * 3
+        for at in range(1, 4):
+            levels[at] = mixed(tops[at], down(levels[at - 1]))
+    heads = [node("Reshape", node("Transpose", net.conv(separate(x, width, width), width, 18, 1), perm=[0, 2, 3, 1]), net.ints(1, -1, 6)) for x in levels]
+    return net.picture_model("pyramid", node("Concat", *heads, axis=1), [1, 3 * sum((256 // s) ** 2 for s in (4, 8, 16, 32)), 6], side=256)
+
+
 def lstm():
     net = Net(9)
     x, inside, hidden = "input", 80, 256
@@ -168,4 +201,4 @@ def lstm():
     return net.model("lstm", {"input": (TensorProto.FLOAT, [100, 1, 80])}, net.linear(x, hidden, 64), [100, 1, 64])
 
 
-BUILDERS = {b.__name__: b for b in (resnet50, mobilenet_v2, mobilenet_v3, efficientnet_b0, convnext_t, unet, shufflenet_v2, squeeze_excite, lstm)}
+BUILDERS = {b.__name__: b for b in (resnet50, mobilenet_v2, mobilenet_v3, efficientnet_b0, convnext_t, unet, shufflenet_v2, squeeze_excite, pyramid, lstm)}

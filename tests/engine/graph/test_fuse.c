@@ -200,6 +200,27 @@ Test(fuse, the_three_spellings_of_gelu)
     graph_free(g);
 }
 
+/* 1 + tanh(sqrt(2 / pi) (x + factor x^3)) */
+static uint32_t tanh_term(struct graph *g, uint32_t x, float factor)
+{
+    uint32_t cube = build_node(g, OP_Pow, IDS(x, build_scalar(g, 3)));
+    uint32_t sum = build_node(g, OP_Add, IDS(x, build_node(g, OP_Mul, IDS(build_scalar(g, factor), cube))));
+    uint32_t inner = build_node(g, OP_Mul, IDS(sum, build_scalar(g, 0.79788456f)));
+    return build_node(g, OP_Add, IDS(build_scalar(g, 1), build_node(g, OP_Tanh, IDS(inner))));
+}
+
+Test(fuse, gelu_by_tanh_and_what_only_looks_like_it)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(4, 9)), half = build_scalar(g, 0.5f);
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(half, x)), tanh_term(g, x, 0.044715f))));
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(x, half)), tanh_term(g, x, 0.05f))));
+    (void)fuse(g);
+    cr_assert_eq(count_op(g, OP_Gelu), 1);
+    cr_assert(node_text_is(&g->nodes[g->values[g->outputs[0]].producer], ATTR_approximate, "tanh", false));
+    graph_free(g);
+}
+
 Test(fuse, a_spelled_out_layer_norm)
 {
     struct graph *g = build_graph();
@@ -212,6 +233,35 @@ Test(fuse, a_spelled_out_layer_norm)
     cr_assert_eq(fuse(g), 1);
     cr_assert_eq(g->nodes[0].op, OP_LayerNormalization);
     graph_free(g);
+}
+
+/* 1 / sqrt(mean(x^2) + epsilon) as a product or a quotient of x; behind x - mean(x) it is a layer norm's. */
+Test(fuse, a_spelled_out_rms_norm)
+{
+    for (int form = 0; form < 4; form++) {
+        struct graph *g = build_graph();
+        uint32_t x = build_input(g, "x", DIMS(2, 3, 8)), axes = build_list(g, DIMS(-1));
+        x = form == 3 ? build_node(g, OP_Sub, IDS(x, build_node(g, OP_ReduceMean, IDS(x, axes)))) : x;
+        uint32_t square = build_node(g, OP_Pow, IDS(x, build_scalar(g, 2)));
+        uint32_t mean = build_node(g, OP_ReduceMean, IDS(square, axes));
+        uint32_t root = build_node(g, OP_Sqrt, IDS(build_node(g, OP_Add, IDS(mean, build_scalar(g, 1e-6f)))));
+        uint32_t one = build_scalar(g, 1), y;
+        if (form == 0)
+            y = build_node(g, OP_Mul, IDS(x, build_node(g, OP_Reciprocal, IDS(root))));
+        else if (form == 1)
+            y = build_node(g, OP_Mul, IDS(build_node(g, OP_Div, IDS(one, root)), x));
+        else
+            y = build_node(g, OP_Div, IDS(x, root));
+        build_output(g, build_node(g, OP_Mul, IDS(build_weights(g, 1, DIMS(8)), y)));
+        struct shape_env *before = run_graph(g);
+        (void)fuse(g);
+        struct shape_env *after = run_graph(g);
+        cr_assert_eq(count_op(g, OP_RMSNormalization), form < 3);
+        cr_assert_lt(compare_outputs(before, after), 1e-5);
+        shape_env_free(before);
+        shape_env_free(after);
+        graph_free(g);
+    }
 }
 
 Test(fuse, two_clamps_are_one)

@@ -73,6 +73,23 @@ Test(xnnpack_attention, short_masks_and_valid_lengths)
     cross_check(c);
 }
 
+/* More keys than one round takes, more queries than one unit; causal rows end within a round. */
+Test(xnnpack_attention, long_rows_in_blocks)
+{
+    for (int64_t round = 0; round < 4; round++) {
+        struct cross *c = cross_new(OP_Attention);
+        cross_range(c, -2.0f, 2.0f);
+        cross_input(c, F32, 4, (int64_t[]){1, 2, 300 - 40 * round, 9}, false);
+        cross_input(c, F32, 4, (int64_t[]){1, 1, 530 + round, 9}, false);
+        cross_input(c, F32, 4, (int64_t[]){1, 1, 530 + round, 35}, false);
+        if (round % 2 == 1) {
+            cross_input(c, PEN_DTYPE_BOOL, 2, (int64_t[]){300 - 40 * round, 530 + round}, false);
+        }
+        cross_int(c, ATTR_is_causal, round / 2);
+        cross_check(c);
+    }
+}
+
 static void loss_check(enum op op, int rank, const int64_t *dims, const char *reduction, bool weights, bool ignores)
 {
     int64_t targets[512], shape[4] = {dims[0], dims[2], dims[3], 0}, count = dims[0];

@@ -165,3 +165,21 @@ Test(xnnpack_conv, other_types_are_refused)
     cross_input(c, PEN_DTYPE_F64, 4, (int64_t[]){8, 4, 3, 3}, true);
     cross_refused(c);
 }
+
+/* Windows side by side: a product for each position of the kernel, or for each row of it where channels do not fill panels. */
+Test(xnnpack_deconv, kernel_as_large_as_the_stride)
+{
+    for (int i = 0; i < 40; i++) {
+        const int64_t in = cross_pick(1, 70), out = i % 3 == 0 ? 32 * cross_pick(1, 2) : cross_pick(1, 40);
+        const int64_t kernel[2] = {cross_pick(1, 3), cross_pick(1, 4)};
+        struct cross *c = cross_new(OP_ConvTranspose);
+        cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){cross_pick(1, 2), cross_pick(1, 9), cross_pick(1, 31), in}, false);
+        cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){in, out, kernel[0], kernel[1]}, true);
+        if (i % 2 == 0) {
+            cross_input(c, PEN_DTYPE_F32, 1, &out, true);
+        }
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_ints(c, ATTR_strides, 2, kernel);
+        cross_check(c);
+    }
+}

@@ -1,0 +1,169 @@
+#include "backend/xnnpack/deconv_tiles.h"
+
+#include <stdlib.h>
+
+#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/window.h"
+
+/* What both pack and build derive from the weights [in, out, height, width]. */
+struct kernel {
+    size_t in, out, height, width;
+    bool rows; /* a row of the kernel is one product; else each position is, whose results fill whole panels anyway */
+};
+
+struct tiles {
+    struct kernel k;
+    struct dense dense; /* of one row of the picture */
+    struct dense_item *items;
+    size_t rows; /* of all pictures */
+    const uint8_t *packed;
+};
+
+static struct kernel kernel_of(const struct shape *w)
+{
+    struct kernel k = {
+        .in = (size_t)w->dim[0], .out = (size_t)w->dim[1], .height = (size_t)w->dim[2], .width = (size_t)w->dim[3]};
+    k.rows = k.out % isa_own()->gemm_nr != 0;
+    return k;
+}
+
+static size_t products_of(const struct kernel *k)
+{
+    return k->rows ? k->height : k->height * k->width;
+}
+
+static size_t columns_of(const struct kernel *k)
+{
+    return k->rows ? k->width * k->out : k->out;
+}
+
+/* Every number of a list is this one; absent = true. */
+static bool all_are(const struct node *n, enum attr_key key, int64_t number)
+{
+    uint32_t count = 0;
+    const int64_t *items = node_ints(n, key, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i] != number) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool strides_fit(const struct node *n, const struct shape *w)
+{
+    uint32_t count = 0;
+    const int64_t *strides = node_ints(n, ATTR_strides, &count);
+    return count == 2 && strides[0] == w->dim[2] && strides[1] == w->dim[3];
+}
+
+bool deconv_tiles_takes(const struct graph *g, const struct node *n)
+{
+    const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2);
+    const bool constant = w != NULL && w->data != NULL && (bias == NULL || bias->data != NULL);
+    const bool plain =
+        node_int(n, ATTR_layout, LAYOUT_NCHW) == LAYOUT_NHWC && node_int(n, ATTR_group, 1) == 1 &&
+        node_int(n, ATTR_weight_layout, WEIGHT_OIHW) == WEIGHT_OIHW && node_attr(n, ATTR_output_shape) == NULL &&
+        all_are(n, ATTR_dilations, 1) && all_are(n, ATTR_pads, 0) && all_are(n, ATTR_output_padding, 0) &&
+        (node_text_is(n, ATTR_auto_pad, "NOTSET", true) || node_text_is(n, ATTR_auto_pad, "VALID", false));
+    return isa_own()->lanes >= 8 && constant && plain && w->shape.rank == 4 && w->dtype == PEN_DTYPE_F32 &&
+           strides_fit(n, &w->shape);
+}
+
+/* The columns of one product: [in][columns], and the bias of each. */
+static void product_turn(const struct kernel *k, const float *w, const float *bias, size_t product, float *to,
+                         float *to_bias)
+{
+    const size_t positions = k->height * k->width, columns = columns_of(k);
+    for (size_t c = 0; c < k->in; c++) {
+        for (size_t j = 0; j < columns; j++) {
+            const size_t position = k->rows ? product * k->width + j / k->out : product;
+            to[c * columns + j] = w[(c * k->out + j % k->out) * positions + position];
+        }
+    }
+    for (size_t j = 0; j < columns; j++) {
+        to_bias[j] = bias != NULL ? bias[j % k->out] : 0.0f;
+    }
+}
+
+enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                  struct pen_error *reterr)
+{
+    const struct kernel k = kernel_of(&node_in(g, n, 1)->shape);
+    const struct value *bias = node_in(g, n, 2);
+    const size_t columns = columns_of(&k), one = dense_weights_bytes(k.in, columns), bytes = products_of(&k) * one;
+    uint8_t *packed = packed_alloc(bytes);
+    float *turned = malloc((k.in + 1) * columns * sizeof *turned + 64);
+    if (packed == NULL || turned == NULL) {
+        free(packed);
+        free(turned);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
+    }
+    for (size_t i = 0; i < products_of(&k); i++) {
+        float *turned_bias = turned + k.in * columns;
+        product_turn(&k, node_in(g, n, 1)->data, bias != NULL ? bias->data : NULL, i, turned, turned_bias);
+        dense_pack((struct dense_weights *)(void *)(packed + i * one), turned, columns, 1, turned_bias, k.in, columns);
+    }
+    free(turned);
+    *ret_packed = packed;
+    *ret_bytes = bytes;
+    return PEN_OK;
+}
+
+static enum pen_status tiles_bind(struct step *s, struct run *r)
+{
+    struct tiles *t = s->state;
+    const struct kernel *k = &t->k;
+    const size_t products = products_of(k), one = dense_weights_bytes(k->in, columns_of(k)), width = t->dense.m;
+    (void)r;
+    t->dense.image.pixel_stride = s->in_row[0];
+    t->dense.y_stride = k->width * s->out_row;
+    for (size_t i = 0; i < t->rows * products; i++) {
+        const size_t row = i / products, product = i % products;
+        const size_t ky = k->rows ? product : product / k->width, kx = k->rows ? 0 : product % k->width;
+        const struct dense_weights *w = (const struct dense_weights *)(const void *)(t->packed + product * one);
+        t->items[i] = (struct dense_item){.x = (const float *)s->in[0] + row * width * s->in_row[0],
+                                          .panels = w->data,
+                                          .bias = dense_bias(w),
+                                          .y = (float *)s->out[0] +
+                                               ((row * k->height + ky) * width * k->width + kx) * s->out_row};
+    }
+    return PEN_OK;
+}
+
+static enum pen_status tiles_run(struct step *s, struct run *r)
+{
+    const struct tiles *t = s->state;
+    dense_run(&t->dense, t->items, t->rows * products_of(&t->k), s->scratch, r);
+    return PEN_OK;
+}
+
+enum pen_status deconv_tiles_build(struct build *b)
+{
+    const struct shape *x = &build_in(b, 0)->shape;
+    const struct kernel k = kernel_of(&build_in(b, 1)->shape);
+    struct tiles *t = build_alloc(b, sizeof *t);
+    if (t == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    *t = (struct tiles){.k = k, .rows = (size_t)(x->dim[0] * x->dim[1]), .packed = b->packed};
+    t->items = build_alloc(b, t->rows * products_of(&k) * sizeof *t->items);
+    if (t->items == NULL) {
+        return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
+    }
+    const struct act act = act_read(b->n);
+    dense_init_matrix(&t->dense, (size_t)x->dim[2], k.in, columns_of(&k), k.in, build_threads(b));
+    t->dense.min = act.min;
+    t->dense.max = act.max;
+    t->dense.act = act;
+    b->rows_in = 1;
+    b->rows_out = !k.rows;
+    b->step->scratch_bytes = dense_scratch_bytes(&t->dense, build_threads(b));
+    b->step->state = t;
+    b->step->bind = tiles_bind;
+    b->step->run = tiles_run;
+    b->step->kernel = "own gemm of windows side by side";
+    b->step->why = "the kernel is as large as the stride: no two inputs meet in an output";
+    return PEN_OK;
+}

@@ -1,0 +1,179 @@
+/* Weights in panels: of four bytes, or of two that are each rounded once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/isa.h"
+#include "graph/lifetime.h"
+#include "penstock/dtype.h"
+
+size_t dense_packed_floats(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    return (n + nr - 1) / nr * nr * k;
+}
+
+/* One panel; columns beyond `width` are 0. */
+static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t width)
+{
+    size_t nr = isa_own()->gemm_nr;
+    if (width < nr) {
+        memset(panel, 0, k * nr * sizeof *panel);
+    }
+    if (k_stride == 1) { /* columns lie in memory one after the other: a transpose */
+        isa_own()->transpose((const uint32_t *)(const void *)w, n_stride, (uint32_t *)(void *)panel, nr, width, k);
+        return;
+    }
+    for (size_t i = 0; i < k; i++) {
+        const float *from = w + i * k_stride;
+        float *to = panel + i * nr;
+        if (n_stride == 1) {
+            memcpy(to, from, width * sizeof *to);
+            continue;
+        }
+        for (size_t c = 0; c < width; c++) {
+            to[c] = from[c * n_stride];
+        }
+    }
+}
+
+void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    for (size_t j = 0; j < n; j += nr) {
+        panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
+    }
+}
+
+size_t dense_weights_bytes(size_t k, size_t n)
+{
+    size_t nr = isa_own()->gemm_nr;
+    size_t floats = dense_packed_floats(k, n) + (n + nr - 1) / nr * nr;
+    return (sizeof(struct dense_weights) + floats * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
+}
+
+void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t n_stride, const float *bias, size_t k,
+                size_t n)
+{
+    dense_pack_into(p->data, w, k_stride, n_stride, k, n);
+    dense_pack_bias(p, bias, k, n);
+}
+
+void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_t n)
+{
+    p->form = GEMM_F32;
+    dense_bias_put(p, bias, k, n);
+}
+
+const float *dense_bias(const struct dense_weights *p)
+{
+    return p->has_bias ? p->data + dense_form_floats(p->form, p->k, p->n) : NULL;
+}
+
+/* ---- weights of two bytes ---- */
+
+size_t dense_form_floats(enum gemm_form form, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr, columns = (n + nr - 1) / nr * nr;
+    switch (form) {
+    case GEMM_F16:
+    case GEMM_BF16:
+        return columns * k / 2;
+    case GEMM_PAIRS:
+        return columns * ((k + 1) / 2);
+    case GEMM_F32:
+    default:
+        return columns * k;
+    }
+}
+
+size_t dense_form_bytes(enum gemm_form form, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    const size_t floats = dense_form_floats(form, k, n) + (n + nr - 1) / nr * nr;
+    return (sizeof(struct dense_weights) + floats * sizeof(float) + LIFETIME_PAD + 63) / 64 * 64;
+}
+
+void dense_bias_put(struct dense_weights *p, const float *bias, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    p->k = k;
+    p->n = n;
+    p->nr = nr;
+    p->has_bias = bias != NULL;
+    float *b = p->data + dense_form_floats(p->form, k, n);
+    for (size_t j = 0; j < (n + nr - 1) / nr * nr; j++) {
+        b[j] = bias != NULL && j < n ? bias[j] : 0.0f;
+    }
+}
+
+static uint16_t half_of(enum gemm_form form, float x)
+{
+    return form == GEMM_F16 ? pen_f32_to_f16(x) : pen_f32_to_bf16(x);
+}
+
+/* A panel [k][nr] of floats to the form's. */
+static void panel_turn(enum gemm_form form, const float *from, size_t k, size_t nr, uint16_t *to)
+{
+    if (form != GEMM_PAIRS) {
+        for (size_t i = 0; i < k * nr; i++) {
+            to[i] = half_of(form, from[i]);
+        }
+        return;
+    }
+    for (size_t i = 0; i < k; i++) {
+        for (size_t c = 0; c < nr; c++) {
+            to[(i / 2 * nr + c) * 2 + i % 2] = half_of(form, from[i * nr + c]);
+        }
+    }
+    for (size_t c = 0; k % 2 == 1 && c < nr; c++) {
+        to[(k / 2 * nr + c) * 2 + 1] = 0;
+    }
+}
+
+enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    float *panel = malloc((w->k * nr + 1) * sizeof *panel);
+    if (panel == NULL) {
+        return PEN_ERR_NO_MEMORY;
+    }
+    for (size_t j = 0; j < w->n; j += nr) {
+        dense_pack_into(panel, w->w + j * w->n_stride, w->k_stride, w->n_stride, w->k, w->n - j < nr ? w->n - j : nr);
+        for (size_t i = 0; w->alpha != 1.0f && i < w->k * nr; i++) {
+            panel[i] *= w->alpha;
+        }
+        float *to = p->data + dense_form_floats(form, w->k, j);
+        if (form == GEMM_F32) {
+            memcpy(to, panel, w->k * nr * sizeof *to);
+        } else {
+            panel_turn(form, panel, w->k, nr, (uint16_t *)(void *)to);
+        }
+    }
+    free(panel);
+    p->form = form;
+    dense_bias_put(p, w->bias, w->k, w->n);
+    return PEN_OK;
+}
+
+static bool exact(enum gemm_form form, float x)
+{
+    const uint16_t half = half_of(form, x);
+    const float back = form == GEMM_F16 ? pen_f16_to_f32(half) : pen_bf16_to_f32(half);
+    return back == x && x - x == 0.0f; /* no infinity */
+}
+
+enum gemm_form dense_form_exact(const float *w, size_t count)
+{
+    static const enum gemm_form forms[] = {GEMM_F16, GEMM_BF16};
+    for (size_t f = 0; f < 2; f++) {
+        size_t i = 0;
+        while (i < count && exact(forms[f], w[i])) {
+            i++;
+        }
+        if (i == count) {
+            return forms[f];
+        }
+    }
+    return GEMM_F32;
+}

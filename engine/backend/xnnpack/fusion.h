@@ -1,0 +1,83 @@
+/*
+ * fusion.h - nodes of a partition that run as one step: a product with what follows it, an attention that a file spells out.
+ *
+ * The plan looks for them once; a shape bucket that one does not fit runs its nodes one by one. A fusion never hides a value that somebody else reads.
+ * Threads: made with the plan, constant then.
+ */
+#ifndef XNNPACK_FUSION_H
+#define XNNPACK_FUSION_H
+
+#include "backend/xnnpack/emit.h"
+
+struct fusion;
+
+struct fusion_kind {
+    const char *kernel, *why; /* for people */
+    /* NULL when it can run with these shapes, else why not; may be NULL itself: always. */
+    const char *(*misfit)(const struct fusion *f, const struct graph *g, const struct shape_env *env);
+    enum pen_status (*pack)(const struct graph *g, const struct fusion *f, enum pen_precision precision,
+                            void **ret_packed, size_t *ret_bytes, struct pen_error *reterr); /* may be NULL */
+    enum pen_status (*build)(struct build *b); /* b->fusion and b->n, which is its node */
+    bool copies;                               /* pack holds all of input 1 of member 0 */
+};
+
+struct fusion {
+    struct fusion *next; /* of the plan */
+    struct node node;    /* what the step sees: values from outside, the result of the last member */
+    const struct fusion_kind *kind;
+    uint32_t first, last; /* members by index in the partition; the step runs in the last one's place */
+    void *detail;         /* the kind's */
+};
+
+/* What a plan knows of one of its nodes. */
+struct fusion_mark {
+    const struct fusion *in; /* NULL: it runs by itself */
+    const char *alone;       /* why it does, where a fusion was near; NULL = none was */
+};
+
+struct fusion_plan {
+    struct fusion *all;
+    struct fusion_mark *marks; /* [node_count of the partition] */
+    uint32_t count;
+};
+
+enum pen_status fusion_plan_new(const struct graph *g, const struct partition *part, struct fusion_plan *ret_plan);
+void fusion_plan_free(struct fusion_plan *p);
+
+/* ---- for those that look for one ---- */
+
+struct finder {
+    const struct graph *g;
+    const struct partition *part;
+    struct fusion_plan *plan;
+    uint32_t *index_of; /* node -> index in the partition, UINT32_MAX elsewhere */
+    uint32_t *readers;  /* value -> how often it is read, much more than once when somebody outside does */
+    uint32_t *reader;   /* value -> one of its readers */
+    bool failed;        /* no memory */
+};
+
+/* Of this partition, and of no fusion yet. */
+bool finder_free(const struct finder *f, const struct node *n);
+/* The only reader of a value, of this partition and free; NULL otherwise. */
+const struct node *finder_reader(const struct finder *f, uint32_t value);
+/* Who makes the value, of this partition and free; NULL otherwise. only: and nobody reads it but once. */
+const struct node *finder_maker(const struct finder *f, uint32_t value, bool only);
+/* Why a node runs alone. */
+void finder_alone(struct finder *f, const struct node *n, const char *why);
+/* f32, one element, constant. */
+bool finder_scalar(const struct finder *f, uint32_t value, float *ret);
+
+struct fusion_parts {
+    const struct node *members[24]; /* the last one gives the result */
+    uint32_t member_count;
+    uint32_t in[8], in_count;
+};
+/* Members belong to it from now on. NULL without memory; detail: so many zeroed bytes. */
+struct fusion *finder_fuse(struct finder *f, const struct fusion_kind *kind, const struct fusion_parts *parts,
+                           size_t detail);
+
+/* fusion_attention.c, fusion_product.c: from this node on. */
+void fusion_attention_find(struct finder *f, const struct node *softmax);
+void fusion_product_find(struct finder *f, const struct node *product);
+
+#endif
