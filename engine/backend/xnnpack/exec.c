@@ -115,7 +115,7 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
         return status;
     }
     s->n = n;
-    s->index = index;
+    s->index = fusion != NULL ? fusion->first : index; /* times are told of the product, not of what follows it */
     s->in = build_alloc(&b, ((size_t)n->in_count + n->out_count + 1) * sizeof *s->in);
     if (s->in == NULL) {
         return build_fail(&b, PEN_ERR_NO_MEMORY, "no memory");
@@ -357,8 +357,9 @@ static void joined_tell(const struct exec *e,
         const struct fusion *f = fusion_of(e, i);
         const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
         char why[160];
-        if (f != NULL && f->last != i && !shape_env_folded(e->env, n)) {
-            snprintf(why, sizeof why, "its work is done in the step of %s", f->node.name);
+        if (f != NULL && f->first != i && !shape_env_folded(e->env, n)) {
+            const struct node *first = &e->plan->g->nodes[e->plan->part.nodes[f->first]];
+            snprintf(why, sizeof why, "its work is done in the step of %s", first->name);
             say(context, i, "joined", why);
         }
     }
