@@ -366,10 +366,12 @@ static void panels_run(const struct block *b)
     const struct dense *d = b->d;
     for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
         const float *next = b->item->panels + panel_at(d, c + d->nr, b->k0);
-        const size_t fetching = d->form == GEMM_F32 ? 2 : 1; /* tiles whose prefetches cover a panel */
+        /* tiles whose prefetches, a line for each k, cover a panel */
+        const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
+        const size_t lines = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc;
         bool more = c + d->nr < b->col0 + b->cols;
         for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
-            tile_run(b, r, c, more && tile < fetching ? next + tile * b->kc * 16 : b->item->panels);
+            tile_run(b, r, c, more && tile < fetching ? next + tile * lines * 16 : b->item->panels);
         }
     }
 }
@@ -386,7 +388,7 @@ static void copy_pairs(const struct block *b, const struct origin *origins, size
 {
 #ifdef OWN_X86
     const struct dense *d = b->d;
-    float room[GEMM_KC];
+    float room[2 * GEMM_KC];
     for (size_t i = r; i < r + rows && i < b->rows; i++) {
         const float *from = b->item->x + (b->row0 + i) * d->image.pixel_stride + b->k0;
         if (!d->direct) {
@@ -442,6 +444,12 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     }
 }
 
+/* k of one block: pairs take half the room. */
+static size_t block_depth(const struct dense *d)
+{
+    return d->form == GEMM_PAIRS ? (size_t)2 * GEMM_KC : GEMM_KC;
+}
+
 static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct dense *d = j->d;
@@ -455,6 +463,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     b.rows = d->m - b.row0 < d->rows_block ? d->m - b.row0 : d->rows_block;
     b.cols = d->n - b.col0 < d->cols_block ? d->n - b.col0 : d->cols_block;
     b.copy = (float *)(void *)scratch;
+    const size_t depth = block_depth(d);
     struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
     if (!d->direct || b.rows % mr != 0) {
         origins_find(&d->image, item->x, b.row0, b.rows, origins);
@@ -462,8 +471,8 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     }
     for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
         struct block part = b;
-        for (part.k0 = 0; part.k0 < d->k; part.k0 += GEMM_KC) {
-            part.kc = d->k - part.k0 < GEMM_KC ? d->k - part.k0 : GEMM_KC;
+        for (part.k0 = 0; part.k0 < d->k; part.k0 += depth) {
+            part.kc = d->k - part.k0 < depth ? d->k - part.k0 : depth;
             copy_needed(&part, origins, r, d->rows_outer ? mr : b.rows);
             if (!d->rows_outer) {
                 panels_run(&part);

@@ -137,7 +137,7 @@ static enum pen_status step_build(struct exec *e, uint32_t index, struct pen_err
         return status;
     }
     s->n = n;
-    s->index = index;
+    s->index = fusion != NULL ? fusion->first : index; /* times are told of the product, not of what follows it */
     status = joined ? usage_join(&b, last, whole, &u) : PEN_OK;
     s->in = build_alloc(&b, ((size_t)u.in_count + u.out_count + 1) * sizeof *s->in);
     s->in_row = build_alloc(&b, ((size_t)u.in_count + 1) * sizeof *s->in_row);
@@ -437,8 +437,9 @@ static void joined_tell(const struct exec *e,
         const struct fusion *f = join_fusion(e->plan, e->env, i);
         const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[i]];
         char why[160];
-        if (f != NULL && f->last != i && !shape_env_folded(e->env, n)) {
-            snprintf(why, sizeof why, "its work is done in the step of %s", f->node.name);
+        if (f != NULL && f->first != i && !shape_env_folded(e->env, n)) {
+            const struct node *first = &e->plan->g->nodes[e->plan->part.nodes[f->first]];
+            snprintf(why, sizeof why, "its work is done in the step of %s", first->name);
             say(context, i, "joined", why);
         }
     }

@@ -25,8 +25,9 @@ struct fusion {
     struct fusion *next; /* of the plan */
     struct node node;    /* what the step sees: values from outside, the result of the last member */
     const struct fusion_kind *kind;
-    uint32_t first, last; /* members by index in the partition; the step runs in the last one's place */
-    void *detail;         /* the kind's */
+    uint32_t first,
+        last; /* members by index in the partition; the step runs in the last one's place and is told of as the first */
+    void *detail; /* the kind's */
 };
 
 /* What a plan knows of one of its nodes. */

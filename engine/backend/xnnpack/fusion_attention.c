@@ -66,10 +66,19 @@ static bool perm_of(const struct node *n, int32_t rank, int32_t *ret_perm)
 {
     uint32_t count = 0;
     const int64_t *perm = node_ints(n, ATTR_perm, &count);
-    for (int32_t i = 0; i < rank; i++) {
-        ret_perm[i] = perm == NULL ? rank - 1 - i : (int32_t)perm[i];
+    uint32_t seen = 0;
+    if (rank < 1 || rank > 4 || (perm != NULL && count != (uint32_t)rank)) {
+        return false;
     }
-    return perm == NULL || count == (uint32_t)rank;
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t axis = perm == NULL ? rank - 1 - i : perm[i];
+        if (axis < 0 || axis >= rank) {
+            return false;
+        }
+        ret_perm[i] = (int32_t)axis;
+        seen |= 1u << axis;
+    }
+    return seen == (1u << rank) - 1; /* each axis once */
 }
 
 /* A Mul or Div by a constant number that is not 0; gives the value and multiplies *scale. */
