@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+bool resize_counts_whole(const struct node *n)
+{
+    return node_attr(n, ATTR_nearest_mode) != NULL && !node_text_is(n, ATTR_mode, "nearest", true);
+}
+
 double resize_source(const struct node *n, double in, double out, double scale, double i)
 {
     const enum attr_key key = ATTR_coordinate_transformation_mode;
@@ -9,7 +14,7 @@ double resize_source(const struct node *n, double in, double out, double scale, 
         return i / scale;
     }
     if (node_text_is(n, key, "align_corners", false)) {
-        double length = scale * in; /* not rounded, as the standard's own reference has it */
+        double length = resize_counts_whole(n) ? out : scale * in;
         return length == 1.0 ? 0.0 : i * (in - 1.0) / (length - 1.0);
     }
     if (node_text_is(n, key, "pytorch_half_pixel", false)) {
