@@ -23,6 +23,9 @@ double resize_source(const struct node *n, double in, double out, double scale, 
     if (node_text_is(n, key, "half_pixel_symmetric", false)) {
         return in / 2.0 * (1.0 - out / (scale * in)) + (i + 0.5) / scale - 0.5;
     }
+    if (node_text_is(n, key, "tf_half_pixel_for_nn", false)) {
+        return (i + 0.5) / scale; /* opset 11 alone; tf2onnx writes it for every opset */
+    }
     return (i + 0.5) / scale - 0.5;
 }
 

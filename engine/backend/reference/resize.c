@@ -43,6 +43,9 @@ static double source_of(const struct kernel_call *k, const struct resize *r, int
         double adjustment = out / (scale * in);
         return in / 2.0 * (1.0 - adjustment) + (x + 0.5) / scale - 0.5;
     }
+    if (node_text_is(k->n, key, "tf_half_pixel_for_nn", false)) {
+        return (x + 0.5) / scale;
+    }
     if (r->crop) {
         double start = r->roi_start[d], end = r->roi_end[d];
         return out == 1.0 ? 0.5 * (start + end) * (in - 1.0)

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 
 import numpy as np
+import onnx
 import torch
 import torch.nn as nn
 import torch.nn.functional as f
@@ -242,7 +243,6 @@ def run_ort(model, x, level="none"):
 
 def requantised(model, x, r):
     """(how, bytes) by onnxruntime's quantisers and optimiser."""
-    import onnx
     import onnxruntime as ort
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -299,7 +299,8 @@ def main():
                 continue
             try:
                 for how, other in requantised(model, x.numpy(), r):
-                    cases["onnxruntime"].onnx(how, "%03d" % i, other, [([x.numpy()], run_ort(other, x.numpy()))])
+                    names = [o.name for o in onnx.load_from_string(other).graph.output]
+                    cases["onnxruntime"].golden(how, "%03d" % i, "model.onnx", other, [([("x", x.numpy())], list(zip(names, run_ort(other, x.numpy()))))])
             except Exception as why:
                 print("no case: onnxruntime/%d: %s" % (i, str(why).splitlines()[0][:150] if str(why) else type(why)))
     print("%d models could not be exported" % lost)
