@@ -45,6 +45,7 @@ extern const struct emitter emit_attention_group; /* GroupQueryAttention */
 extern const struct emitter emit_loss;            /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */
 extern const struct emitter emit_elements;        /* GatherElements */
 extern const struct emitter emit_grid;            /* GridSample */
+extern const struct emitter emit_label;           /* LabelEncoder */
 extern const struct emitter emit_reverse;         /* ReverseSequence */
 extern const struct emitter emit_rotary;          /* RotaryEmbedding */
 extern const struct emitter emit_scatter;         /* ScatterElements, ScatterND */
