@@ -2,7 +2,7 @@
 
 In a venv: torch (CPU), onnx, onnxscript, onnxruntime. Each network is a chain of blocks drawn by the seed: convolutions of odd sizes, strides, paddings and groups, norms, pools,
 gates, resizing, attention, recurrent layers, reshapes. Both exporters write it, with opsets and open sizes drawn too. A network then goes through onnxruntime's quantisers and its
-optimiser. The answers are those of torch, or of onnxruntime for what onnxruntime made. Nothing is kept: `run.py BIN_DIR --cases OUT` tells what is right.
+optimiser. The answers are those of torch, or of onnxruntime for what onnxruntime made. `run.py BIN_DIR --cases OUT` tells what is right.
 """
 
 import io
