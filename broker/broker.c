@@ -19,6 +19,7 @@
 #include "notify.h"
 #include "reroute.h"
 #include "sequence.h"
+#include "usage_save.h"
 #include "submit.h"
 #include "version.h"
 #include "worker.pb-c.h"
@@ -60,6 +61,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     parked_init(&broker->parked);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
+    broker->usage = usage_new();
     if (broker->metrics) {
         job_traces_ring_init(&broker->metrics->kept, (uint32_t)options->trace_keep); /* without memory none are kept */
         record_clock(broker);
@@ -76,7 +78,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->fleet_orders = fleet_orders_new();
     broker->ensembles = ensembles_new();
     broker->sequences = sequences_new();
-    if (!broker->ensembles || !broker->sequences || !broker->metrics || !broker->quarantine || !broker->fleet_orders ||
+    if (!broker->ensembles || !broker->sequences || !broker->metrics || !broker->usage || !broker->quarantine || !broker->fleet_orders ||
         explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
         single_flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
@@ -112,6 +114,8 @@ void broker_fini(struct broker *broker)
     effects_begin(&broker->effects);
     drop_jobs(broker);
     effects_drain(broker);
+    if (broker->usage)
+        usage_save(broker);
     detached_free(broker->detached);
     broker->detached = NULL;
     parked_fini(&broker->parked);
@@ -123,6 +127,7 @@ void broker_fini(struct broker *broker)
     single_flights_fini(&broker->flights);
     heap_fini(&broker->deadlines);
     metrics_free(broker->metrics);
+    usage_free(broker->usage);
     quarantine_free(broker->quarantine);
     explain_fini(&broker->explain);
     labels_fini(&broker->labels);

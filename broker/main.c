@@ -23,6 +23,7 @@
 #include "notify.h"
 #include "otlp.h"
 #include "urgency.h"
+#include "usage_file.h"
 #include "version.h"
 #include "authenticator.h"
 
@@ -31,6 +32,7 @@ enum exit_code { EXIT_DRAINED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LISTEN 
 #define LINGER_MS       2000  /* time for the last replies to be sent */
 #define NAMED_LOOKS     2000u /* a millisecond apart */
 #define DESCRIPTORS_MIN 64u
+#define HOUR_US         3600000000LL
 #define START_BYTES     (24u << 20) /* below the limits of mappings: stacks of two threads, and the reserve */
 
 /* Raises the limit of descriptors as far as the system allows, because each connection needs one. With fewer than a
@@ -289,6 +291,10 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
+    if (error.status == PEN_OK && *options->usage_dir &&
+        usage_file_new(options->usage_dir, broker.uuid, (uint32_t)(options->usage_keep_us / HOUR_US),
+                       &broker.usage_file, &error) != PEN_OK)
+        code = fail(EXIT_USAGE, &error);
     broker.trace_push = otlp_push;
     if (error.status == PEN_OK && strcmp(options->trace_otlp, "none") != 0 &&
         otlp_new(options->trace_otlp, &broker.otlp, &error) != PEN_OK)
@@ -304,6 +310,7 @@ static int run(const struct options *options, void *context, int signals)
     port_close(&clients, 0);
     port_close(&workers, 0);
     broker_fini(&broker);
+    usage_file_free(broker.usage_file);
     authenticator_stop(authenticator);
     keyring_free(broker.keyring);
     audit_free(broker.audit);

@@ -13,6 +13,7 @@
 #include "metrics_record.h"
 #include "sequence.h"
 #include "submit.h"
+#include "usage_save.h"
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -156,6 +157,7 @@ static void beat(struct broker *broker)
     fleet_order_tick(broker);
     fair_queue_sweep(&broker->models.fair_queue);
     record_clock(broker);
+    usage_beat(broker);
     metrics_beat(broker->metrics, broker->now_us);
     broker->schedule |= !TAILQ_EMPTY(&broker->models.active); /* the matching counts the ages of dispatches */
 }

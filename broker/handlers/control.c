@@ -205,6 +205,7 @@ static const struct verb {
     {"trace", on_trace, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"label", on_label, ROLE_ADMIN, true},
     {"log-level", on_log_level, ROLE_ADMIN, true},
+    {"usage", control_usage, ROLE_OBSERVE | ROLE_ADMIN, false},
 };
 
 static void run_verb(struct broker *broker, const struct session *session, struct control_answer *answer,
@@ -235,7 +236,7 @@ static void act(struct broker *broker, const struct session *session, struct con
     control_fail(
         answer, PEN_ERR_NOT_FOUND,
         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, load, "
-        "unload, label, trace, log-level");
+        "unload, label, trace, log-level, usage");
 }
 
 static void send_answer(struct broker *broker, struct session *session, struct control_answer *answer)
@@ -248,7 +249,7 @@ static void send_answer(struct broker *broker, struct session *session, struct c
         penstock__control_reply__init(&answer->reply);
         answer->reply.serial = serial;
         answer->reply.error =
-            (char *)(uintptr_t) "the answer is larger than a control message may be; name one model or worker";
+            (char *)(uintptr_t) "the answer is larger than a control message may be; name one model or worker, or fewer hours";
         answer->status = PEN_ERR_TOO_LARGE;
         bytes = penstock__control_reply__get_packed_size(&answer->reply);
         meta = malloc(bytes);

@@ -20,9 +20,19 @@ static struct tenant_tally *tenant_of(struct broker *broker, const struct sessio
     return metrics_tenant(broker->metrics, session->tenant->number, session->tenant->name);
 }
 
+static struct usage_counts *usage_row(struct broker *broker, const struct tenant_tally *tenant, struct model *model)
+{
+    const struct metrics *metrics = broker->metrics;
+    return usage_of(broker->usage, (uint32_t)(tenant - metrics->tenants),
+                    (uint32_t)(record_model(broker, model) - metrics->models));
+}
+
 void record_admitted(struct broker *broker, const struct job *job)
 {
     PEN_ASSERT(job->lane && job->request, "an admitted job has a lane and its request");
+    if (!job_is_part(broker, job))
+        usage_row(broker, tenant_of(broker, job->session), job->lane->model)->bytes_in +=
+            shared_message_bytes(job->request);
     record_model(broker, job->lane->model)->admitted++;
     tenant_of(broker, job->session)->bytes_in += shared_message_bytes(job->request);
 }
@@ -203,6 +213,24 @@ static uint64_t own_compute_us(const struct job *job, const struct dispatch *dis
     return dispatch && dispatch->rows > job->rows ? compute_us * job->rows / dispatch->rows : compute_us;
 }
 
+/* What a tenant is billed for: whole jobs by how they ended, and the time of devices for parts, too. */
+static void count_usage(struct usage_counts *usage, const struct job_trace *trace, bool part, size_t reply_bytes,
+                        uint64_t device_us)
+{
+    usage->device_us += device_us;
+    if (part)
+        return;
+    bool ok = trace->status == PEN_OK;
+    usage->jobs++;
+    usage->ok += ok;
+    usage->cancelled += trace->status == PEN_ERR_CANCELLED;
+    usage->failed += !ok && trace->status != PEN_ERR_CANCELLED;
+    usage->computed += ok && trace->how == FINISH_COMPUTED;
+    usage->cached += ok && trace->how == FINISH_CACHED;
+    usage->coalesced += ok && trace->how == FINISH_COALESCED;
+    usage->bytes_out += reply_bytes;
+}
+
 void record_end(struct broker *broker, const struct job *job, enum pen_status status, size_t reply_bytes,
                 const struct ending *ending)
 {
@@ -222,10 +250,12 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
     if (ending->text)
         explain_text(trace.error, sizeof trace.error, ending->text);
     tell_origin(broker, job, &trace);
-    tenant->jobs += !job_is_part(broker, job); /* only the whole job is counted */
-    tenant->bytes_out += job_is_part(broker, job) ? 0 : reply_bytes;
-    if (ending->how == FINISH_COMPUTED)
-        tenant->compute_us += own_compute_us(job, ending->dispatch, trace.compute_us);
+    bool part = job_is_part(broker, job);
+    uint64_t device_us = ending->how == FINISH_COMPUTED ? own_compute_us(job, ending->dispatch, trace.compute_us) : 0;
+    tenant->jobs += !part; /* only the whole job is counted */
+    tenant->bytes_out += part ? 0 : reply_bytes;
+    tenant->compute_us += device_us;
+    count_usage(usage_row(broker, tenant, model), &trace, part, reply_bytes, device_us);
     if (ending->how == FINISH_CACHED)
         record_model(broker, model)->cache_hits++;
     finish_life(broker, record_model(broker, model), ending->dispatch ? ending->dispatch->series : NULL, &trace);
@@ -238,6 +268,7 @@ void record_hit(struct broker *broker, const struct session *session, struct job
     struct job_trace trace = {.id = id, .how = FINISH_CACHED, .ended_us = broker->now_us, .total_us = total_us};
     tenant->jobs++;
     tenant->bytes_out += reply_bytes;
+    count_usage(usage_row(broker, tenant, model), &trace, false, reply_bytes, 0);
     record_model(broker, model)->cache_hits++;
     finish_life(broker, record_model(broker, model), NULL, &trace);
 }

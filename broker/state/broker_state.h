@@ -33,6 +33,7 @@
 #include "stats.h"
 #include "tensor_codec.h"
 #include "transfer_end.h"
+#include "usage.h"
 
 #define IGNORED_PEERS 64u
 
@@ -49,6 +50,7 @@ struct fleet_orders;
 struct otlp;
 struct post;
 struct sequences;
+struct usage_file;
 
 /* Copies the trace of a job that has ended. series: NULL when no worker had it. */
 typedef void (*trace_sink)(struct otlp *otlp, const struct job_trace *trace, const struct model_tally *model,
@@ -77,6 +79,8 @@ struct broker {
     struct cache *cache;
     struct stats stats;
     struct metrics *metrics;
+    struct usage *usage;           /* of each tenant, hour by hour */
+    struct usage_file *usage_file; /* borrowed; where it is kept (--usage-dir); NULL = nowhere */
     struct quarantine *quarantine;
     struct labels labels;              /* names for versions */
     struct cluster *cluster;           /* borrowed; state shared by the brokers of one Redis; NULL = none */
@@ -109,6 +113,7 @@ struct broker {
     uint64_t beat_us;         /* when the slow checks run next */
     uint64_t probe_us;        /* when the next probe is due; UINT64_MAX = none */
     uint64_t wake_us;         /* when a batch closes by time */
+    uint64_t usage_us;        /* when usage is written next */
     uint64_t hedge_us;        /* when late jobs are looked for */
 };
 

@@ -60,18 +60,19 @@ struct job {
     uint8_t priority;         /* 1 = most urgent */
     uint8_t slot, hedge_slot; /* its places in the dispatch and its hedge: below FRAME_MAX_GROUPS */
     uint8_t attempts;         /* dispatches that began */
-    uint8_t deaths;           /* how many workers were lost while they had it */
+    uint8_t deaths : 7;       /* how many workers were lost while they had it: at most --max-attempts */
+    bool debug : 1;           /* runs in debug mode: many times slower than the model's others */
     uint8_t doubts;           /* in its last chances: deaths of workers that other brokers used, too; not in `deaths` */
     bool front : 1;           /* requeued after a worker was lost: goes before all others */
     bool alone : 1;           /* suspect: must be the only job of its batch */
     bool isolated : 1;        /* in its present run the worker has nothing else */
     bool any_version : 1;     /* another version may run it when this one goes away */
-    bool debug : 1;           /* runs in debug mode: many times slower than the model's others */
     bool explain : 1;         /* the reply is to say why */
     bool outputs : 1;         /* its request names the outputs that it wants */
     bool unsent : 1;          /* done, but not sent because its client had too much unread */
     bool noted : 1;           /* it has a note: jobs_note */
 };
+_Static_assert(sizeof(struct job) <= 168, "a waiting job costs 16 bytes more where a record is larger");
 TAILQ_HEAD(job_list, job);
 
 /* Which of one client's jobs leaves a lane first: by priority, deadline, arrival. A heap_before. */

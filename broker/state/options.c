@@ -32,6 +32,12 @@ static const struct setting table[] = {
      "changes"},
     {"audit-log", SETTING_TEXT, AT(audit_log), "", NULL, 0, 0, NULL,
      "file that gets a line for each action of an administrator; the log has them in any case"},
+    {"usage-dir", SETTING_TEXT, AT(usage_dir), "", NULL, 0, 0, NULL,
+     "folder that gets a file per hour with what each tenant has used of each model, as JSON lines"},
+    {"usage-every", SETTING_DURATION, AT(usage_every_us), "10s", NULL, 100 * MS, HOUR, NULL,
+     "how often lines are added to that file; a broker that is killed loses what came since"},
+    {"usage-keep", SETTING_DURATION, AT(usage_keep_us), "2160h", NULL, 0, 10 * 365 * 24 * HOUR, NULL,
+     "age at which such files are removed; 0 = never"},
     {"allow-remote", SETTING_FLAG, AT(allow_remote), NULL, NULL, 0, 0, NULL,
      "listen on addresses beyond loopback without keys: nothing is encrypted or authenticated, so only behind a "
      "firewall"},

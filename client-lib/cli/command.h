@@ -39,6 +39,7 @@ int command_quarantine(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_log_level(int argc, char **argv);
+int command_usage(int argc, char **argv);
 
 /* First member of every command's options. */
 struct common {

@@ -23,6 +23,7 @@ static const struct command commands[] = {
     {"log-level", "change how much the pool logs", command_log_level},
     {"cancel", "cancel a job by its id", command_cancel},
     {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
+    {"usage", "what each tenant has used, hour by hour", command_usage},
     {"import", "make a model file a model that workers serve", command_import},
     {"keygen", "make a pair of keys", command_keygen},
     {"keys", "check or seal a broker's list of keys", command_keys},

@@ -25,34 +25,33 @@ int32_t infer_rank(const struct infer *c, uint32_t index)
     return infer_shape_of(c, index)->rank;
 }
 
-/* One integer of a known value; false for dtypes that hold none. */
-static bool read_int(const struct fact *f, size_t i, int64_t *ret)
+bool infer_integer_at(enum pen_dtype dtype, const void *data, size_t index, int64_t *ret)
 {
-    switch (f->dtype) {
+    switch (dtype) {
     case PEN_DTYPE_I64:
-        *ret = ((const int64_t *)f->data)[i];
+        *ret = ((const int64_t *)data)[index];
         return true;
     case PEN_DTYPE_I32:
-        *ret = ((const int32_t *)f->data)[i];
+        *ret = ((const int32_t *)data)[index];
         return true;
     case PEN_DTYPE_I16:
-        *ret = ((const int16_t *)f->data)[i];
+        *ret = ((const int16_t *)data)[index];
         return true;
     case PEN_DTYPE_I8:
-        *ret = ((const int8_t *)f->data)[i];
+        *ret = ((const int8_t *)data)[index];
         return true;
     case PEN_DTYPE_U8:
     case PEN_DTYPE_BOOL:
-        *ret = ((const uint8_t *)f->data)[i];
+        *ret = ((const uint8_t *)data)[index];
         return true;
     case PEN_DTYPE_U16:
-        *ret = ((const uint16_t *)f->data)[i];
+        *ret = ((const uint16_t *)data)[index];
         return true;
     case PEN_DTYPE_U32:
-        *ret = ((const uint32_t *)f->data)[i];
+        *ret = ((const uint32_t *)data)[index];
         return true;
     case PEN_DTYPE_U64: {
-        uint64_t item = ((const uint64_t *)f->data)[i];
+        uint64_t item = ((const uint64_t *)data)[index];
         *ret = item > INT64_MAX ? INT64_MAX : (int64_t)item;
         return true;
     }
@@ -79,7 +78,7 @@ int infer_ints(const struct infer *c, uint32_t index, int64_t *items, size_t roo
     if (count < 0 || (uint64_t)count > room)
         return -1;
     for (int64_t i = 0; i < count; i++) {
-        if (!read_int(f, (size_t)i, &items[i]))
+        if (!infer_integer_at(f->dtype, f->data, (size_t)i, &items[i]))
             return 0;
     }
     *ret_count = (size_t)count;

@@ -30,6 +30,8 @@ int infer_axes(const struct infer *c, uint32_t index, int32_t rank, bool *ret_ma
 bool infer_mul_add(int64_t a, int64_t b, int64_t k, int64_t *ret);
 /* dtype from an integer attribute, `def` when absent; NONE when out of range. */
 enum pen_dtype infer_dtype_attr(const struct infer *c, enum attr_key key, enum pen_dtype def);
+/* One integer of known data, u64 beyond i64 as its largest; false for dtypes that hold none. */
+bool infer_integer_at(enum pen_dtype dtype, const void *data, size_t index, int64_t *ret);
 struct shape infer_unknown_of_rank(int32_t rank);
 /* Two dims that must agree: false on a contradiction, else *ret is the known one. */
 bool infer_same_dim(int64_t a, int64_t b, int64_t *ret);

@@ -237,11 +237,11 @@ static size_t file_make(uint8_t *file, const struct memo_record *fresh, const st
     return HEAD_BYTES + body;
 }
 
-/* Under a name of this process, then renamed: who reads sees the old file or the new one. */
+/* Under another name, then renamed: who reads sees the old file or the new one. The caller has the folder's lock, so that a file of this name is what a writer
+ * left that was killed. */
 static bool file_write(int folder, const uint8_t *file, size_t bytes)
 {
-    char name[64];
-    snprintf(name, sizeof name, MEMO_FILE ".%ld", (long)getpid());
+    static const char name[] = MEMO_FILE ".new";
     unlinkat(folder, name, 0);
     int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) {

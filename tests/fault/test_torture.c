@@ -177,11 +177,11 @@ Test(torture, given_pool_has_its_clients_cut_off_and_nothing_else, .timeout = 12
     folder_free(folder);
 }
 
-static size_t logs_in(const char *folder)
+static size_t files_in(const char *folder, const char *name)
 {
-    char pattern[FOLDER_PATH_BYTES + 64];
+    char pattern[FOLDER_PATH_BYTES + 96];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/penstock-torture-*/*.log", folder);
+    snprintf(pattern, sizeof pattern, "%s/penstock-torture-*/%s", folder, name);
     size_t count = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
     globfree(&found);
     return count;
@@ -197,7 +197,8 @@ Test(torture, signal_ends_the_faults_and_the_verdict_is_of_what_was, .timeout = 
     struct process *process = process_start(
         (const char *const[]){"penstock", "torture", "--json", QUICK, "--duration", "1h", "--seed", "3", NULL},
         (const char *const[]){temporary, NULL});
-    while (logs_in(folder) < 6) { /* a broker, four workers; and one that was started again after a fault */
+    /* A broker, four workers, and one that was started again after a fault; and what a worker has measured, which lies beside the models. */
+    while (files_in(folder, "*.log") < 6 || files_in(folder, "models/*/1/.penstock-measured") == 0) {
         cr_assert(process_alive(process), "%s", process_err(process));
         support_sleep_ms(20);
     }

@@ -65,7 +65,6 @@ bool torture_pool_broker_restart(struct torture_pool *pool, int signal); /* fals
 /* ---- torture_model.c ---- */
 
 bool model_write(const char *folder);
-void model_remove(const char *folder); /* what model_write wrote, and its folders */
 
 /* ---- torture_ledger.c ---- */
 

@@ -61,22 +61,3 @@ bool model_write(const char *folder)
 {
     return write_model(folder, MODEL_NAME, twice, sizeof twice) && write_model(folder, LARGE_NAME, wide, sizeof wide);
 }
-
-static void remove_model(const char *folder, const char *name)
-{
-    static const char *const parts[] = {"1/model.onnx", "config.json", "1", ""};
-    char path[TORTURE_PATH_BYTES + 64];
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        snprintf(path, sizeof path, "%s/models/%s/%s", folder, name, parts[i]);
-        remove(path);
-    }
-}
-
-void model_remove(const char *folder)
-{
-    char path[TORTURE_PATH_BYTES + 64];
-    remove_model(folder, MODEL_NAME);
-    remove_model(folder, LARGE_NAME);
-    snprintf(path, sizeof path, "%s/models", folder);
-    rmdir(path);
-}

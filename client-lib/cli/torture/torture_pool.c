@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -175,10 +176,14 @@ static bool make_folder(struct torture_pool *pool, struct pen_error *reterr)
 {
     const char *temporary = getenv("TMPDIR");
     snprintf(pool->folder, sizeof pool->folder, "%.400s/penstock-torture-XXXXXX", temporary ? temporary : "/tmp");
-    if (mkdtemp(pool->folder) && model_write(pool->folder)) {
+    bool made = mkdtemp(pool->folder) != NULL;
+    if (made && model_write(pool->folder)) {
         return true;
     }
     pen_error_set(reterr, PEN_ERR_IO, "cannot write the pool's models into %.300s: %s", pool->folder, strerror(errno));
+    if (!made) {
+        pool->folder[0] = '\0'; /* nothing of that name is ours to remove */
+    }
     return false;
 }
 
@@ -294,21 +299,11 @@ static void end(pid_t *pid)
     *pid = 0;
 }
 
-/* Only what we made ourselves, by name. */
-static void remove_folder(const struct torture_pool *pool)
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
-    static const char *const names[] = {"penstock-broker", "penstock-worker", "redis-server"};
-    char path[TORTURE_PATH_BYTES + 80];
-    for (unsigned i = 0; i < pool->started; i++) {
-        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-            snprintf(path, sizeof path, "%s/%04u-%s.log", pool->folder, i, names[n]);
-            unlink(path);
-        }
-    }
-    snprintf(path, sizeof path, "%s/dump.rdb", pool->folder);
-    unlink(path);
-    model_remove(pool->folder);
-    rmdir(pool->folder);
+    (void)status, (void)kind, (void)place;
+    remove(path);
+    return 0; /* the rest goes all the same */
 }
 
 void torture_pool_stop(struct torture_pool *pool, bool keep_logs)
@@ -320,6 +315,7 @@ void torture_pool_stop(struct torture_pool *pool, bool keep_logs)
     end(&pool->redis);
     relay_free(pool->relay);
     if (!keep_logs && pool->folder[0]) {
-        remove_folder(pool);
+        nftw(pool->folder, remove_one, 16,
+             FTW_DEPTH | FTW_PHYS); /* logs, Redis' dump, the models and what workers keep beside them */
     }
 }

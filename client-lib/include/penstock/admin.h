@@ -287,6 +287,34 @@ PEN_API void pen_client_quarantine_free(struct pen_quarantine *quarantine);
 PEN_API enum pen_status pen_client_kick(pen_client *client, const char *job_id, int64_t timeout_us,
                                         struct pen_error *reterr);
 
+/** What a tenant has used of a model in one hour, or in all hours that were added up. */
+struct pen_usage_row {
+    uint64_t hour_unix_s; /**< its beginning, seconds since 1970 */
+    const char *tenant, *model;
+    uint64_t version;
+    uint64_t jobs; /**< whole jobs that ended: ok + failed + cancelled */
+    uint64_t ok, failed, cancelled;
+    uint64_t computed, cached, coalesced; /**< of ok; ensembles run by steps are in none of them */
+    uint64_t device_us;                   /**< time of slots, by each job's share of its batch */
+    uint64_t bytes_in, bytes_out;         /**< of admitted requests; of replies */
+};
+
+struct pen_usage {
+    uint64_t broker;       /**< a number of the broker, another one at each start */
+    uint64_t since_unix_s; /**< from here on the broker knows every hour; earlier ones are in its files (--usage-dir) */
+    size_t count;
+    const struct pen_usage_row *rows; /**< oldest first */
+};
+
+/** Asks the broker what tenants have used, hour by hour. Of several brokers each tells its own part: the sum is what was used.
+ *  @param since_unix_s, until_unix_s seconds since 1970; 0 and UINT64_MAX: all. The hours that begin in between, and the one that
+ *  since_unix_s lies in. @param ret_usage given; free with pen_client_usage_free(). @return PEN_OK; DENIED; UNAVAILABLE: no answer in
+ *  time; NOT_FOUND: an older broker; NO_MEMORY. */
+PEN_API enum pen_status pen_client_usage(pen_client *client, uint64_t since_unix_s, uint64_t until_unix_s,
+                                         int64_t timeout_us, struct pen_usage **ret_usage, struct pen_error *reterr);
+/** NULL is fine. */
+PEN_API void pen_client_usage_free(struct pen_usage *usage);
+
 /**
  * Asks the broker for the lives of jobs it has kept.
  * @param what a job's id, or "recent", "errors", "slow", "kept"; behind a blank the form: "json" (default), "chrome" (also Perfetto's),

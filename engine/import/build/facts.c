@@ -1,5 +1,6 @@
 /* What is known of values while a graph is written: types, ranks, and the numbers of what follows from constants and known shapes. */
 #include "graph/infer.h"
+#include "graph/infer_util.h"
 #include "import/build/build.h"
 
 /* The fact of a value, catching up with the nodes written since the last question; NULL when it cannot be known. */
@@ -60,30 +61,6 @@ static const void *data_of(struct build *b, uint32_t value, enum pen_dtype *ret_
     return f->data;
 }
 
-static bool integer_at(enum pen_dtype dtype, const void *data, int64_t index, int64_t *ret)
-{
-    switch (dtype) {
-    case PEN_DTYPE_I64:
-        *ret = ((const int64_t *)data)[index];
-        return true;
-    case PEN_DTYPE_I32:
-        *ret = ((const int32_t *)data)[index];
-        return true;
-    case PEN_DTYPE_I16:
-        *ret = ((const int16_t *)data)[index];
-        return true;
-    case PEN_DTYPE_I8:
-        *ret = ((const int8_t *)data)[index];
-        return true;
-    case PEN_DTYPE_U8:
-    case PEN_DTYPE_BOOL:
-        *ret = ((const uint8_t *)data)[index];
-        return true;
-    default:
-        return false;
-    }
-}
-
 bool build_ints_of(struct build *b, uint32_t value, int64_t *items, uint32_t room, uint32_t *ret_count)
 {
     enum pen_dtype dtype;
@@ -92,7 +69,7 @@ bool build_ints_of(struct build *b, uint32_t value, int64_t *items, uint32_t roo
     if (!data || count < 0 || count > (int64_t)room)
         return false;
     for (int64_t i = 0; i < count; i++) {
-        if (!integer_at(dtype, data, i, &items[i]))
+        if (!infer_integer_at(dtype, data, (size_t)i, &items[i]))
             return false;
     }
     *ret_count = (uint32_t)count;

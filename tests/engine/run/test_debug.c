@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "run/internal.h"
-#include "written.h"
+#include "numbers.h"
 
 static struct written w;
 
@@ -17,52 +17,32 @@ static void close_written(void)
 
 TestSuite(debug, .fini = close_written);
 
-/* y = log(a) / b, z = a * 3 + b: on `backend`. */
 static void open_on(const char *backend, bool numerics, bool compare)
 {
-    static const float three = 3.0f;
     struct pen_engine_options options;
-    struct onnx_writer *g = onnx_writer_new("debug");
     pen_engine_options_init(&options);
     options.backend = backend;
     options.check_numerics = numerics ? PEN_CHECK_FAIL : PEN_CHECK_OFF;
     options.compare_reference = compare;
-    onnx_writer_input(g, "a", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_input(g, "b", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_constant(g, "three", PEN_DTYPE_F32, 0, NULL, &three, sizeof three);
-    onnx_writer_node(g, "Log", ONNX_LIST("a"), ONNX_LIST("l"), NULL);
-    onnx_writer_node(g, "Div", ONNX_LIST("l", "b"), ONNX_LIST("y"), NULL);
-    onnx_writer_node(g, "Mul", ONNX_LIST("a", "three"), ONNX_LIST("t"), NULL);
-    onnx_writer_node(g, "Add", ONNX_LIST("t", "b"), ONNX_LIST("z"), NULL);
-    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_output(g, "z", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    written_open(&w, g, &options);
-}
-
-static enum pen_status run_with(float a, float b)
-{
-    const float as[] = {1, 1, a}, bs[] = {1, 2, b};
-    const struct pen_tensor in[] = {written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(3), as, 12),
-                                    written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(3), bs, 12)};
-    return written_run(&w, in, 2);
+    numbers_open(&w, &options);
 }
 
 Test(debug, nan_and_infinity_are_named_on_the_reference)
 {
     open_on("reference", true, false);
-    cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
-    cr_assert_eq(run_with(-1, 2), PEN_ERR_INVALID);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(numbers_run(&w, -1, 2), PEN_ERR_INVALID);
     cr_assert(strstr(w.error.text, "Log") != NULL && strstr(w.error.text, "element 2") != NULL, "%s", w.error.text);
-    cr_assert_eq(run_with(2, 0), PEN_ERR_INVALID);
+    cr_assert_eq(numbers_run(&w, 2, 0), PEN_ERR_INVALID);
     cr_assert(strstr(w.error.text, "Div") != NULL && strstr(w.error.text, "element 2") != NULL, "%s", w.error.text);
-    cr_assert_eq(run_with(3, 3), PEN_OK, "a refused run left the session unusable");
+    cr_assert_eq(numbers_run(&w, 3, 3), PEN_OK, "a refused run left the session unusable");
 }
 
 Test(debug, infinity_is_named_on_other_backends)
 {
     open_on("xnnpack", true, false);
-    cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
-    cr_assert_eq(run_with(3e38f, 2), PEN_ERR_INVALID);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(numbers_run(&w, 3e38f, 2), PEN_ERR_INVALID);
     cr_assert(strstr(w.error.text, "infinity at element 2") != NULL, "%s", w.error.text);
 }
 
@@ -90,7 +70,7 @@ Test(debug, nan_is_named_where_the_data_decide_shapes)
 Test(debug, without_the_mode_they_are_results)
 {
     open_on("reference", false, false);
-    cr_assert_eq(run_with(-1, 2), PEN_OK);
+    cr_assert_eq(numbers_run(&w, -1, 2), PEN_OK);
     cr_assert(isnan(((const float *)w.out[0].data)[2]));
     cr_assert_eq(pen_session_compared(w.session), 0u);
 }
@@ -142,18 +122,18 @@ static enum pen_status run_spoiled(const char *value, size_t element, float by)
     spoil.value = value;
     spoil.element = element;
     spoil.by = by;
-    return run_with(2, 2);
+    return numbers_run(&w, 2, 2);
 }
 
 Test(deviation, a_right_backend_is_compared_node_by_node)
 {
-    cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK, "%s", w.error.text);
     uint64_t once = pen_session_compared(w.session);
     cr_assert_geq(once, 2u);
-    cr_assert_eq(run_with(2, 5), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(numbers_run(&w, 2, 5), PEN_OK, "%s", w.error.text);
     cr_assert_eq(pen_session_compared(w.session), 2 * once);
-    cr_assert_eq(run_with(INFINITY, 5), PEN_OK, "an infinity that both have is no deviation: %s", w.error.text);
-    cr_assert_eq(run_with(-1, 5), PEN_OK, "nor is a NaN: %s", w.error.text);
+    cr_assert_eq(numbers_run(&w, INFINITY, 5), PEN_OK, "an infinity that both have is no deviation: %s", w.error.text);
+    cr_assert_eq(numbers_run(&w, -1, 5), PEN_OK, "nor is a NaN: %s", w.error.text);
 }
 
 Test(deviation, the_wrong_element_and_its_node_are_named)
@@ -186,7 +166,7 @@ static enum pen_status silent_wait(struct exec *exec, struct pen_error *reterr)
 Test(deviation, a_failure_without_a_sentence_gets_one)
 {
     wrong.exec_wait = silent_wait;
-    cr_assert_eq(run_with(2, 2), PEN_ERR_DEVICE_LOST);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_ERR_DEVICE_LOST);
     cr_assert(strncmp(w.error.text, "the run failed (", 16) == 0, "%s", w.error.text);
     wrong.exec_wait = spoiled_wait;
     cr_assert_eq(run_spoiled(NULL, 0, 0), PEN_OK, "%s", w.error.text);
@@ -202,9 +182,9 @@ Test(debug, a_profile_has_the_runs_since_it_was_switched_on)
     cr_assert_null(pen_session_profile_rows(w.session, &count));
     cr_assert_eq(count, 0u);
     pen_session_profile(w.session, true);
-    cr_assert_eq(run_with(2, 2), PEN_OK);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK);
     pen_session_profile(w.session, true); /* again: what it has stays */
-    cr_assert_eq(run_with(2, 3), PEN_OK);
+    cr_assert_eq(numbers_run(&w, 2, 3), PEN_OK);
     const struct pen_profile_row *rows = pen_session_profile_rows(w.session, &count);
     cr_assert_geq(count, 1u);
     for (size_t i = 0; i < count; i++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "run/internal.h"
-#include "written.h"
+#include "numbers.h"
 
 static struct written w;
 
@@ -16,34 +16,14 @@ static void close_written(void)
 
 TestSuite(debug_log, .fini = close_written);
 
-/* y = log(a) / b, z = a * 3 + b, on a backend that debugs. */
 static void open_on(const char *backend, bool debug, bool numerics)
 {
-    static const float three = 3.0f;
     struct pen_engine_options options;
-    struct onnx_writer *g = onnx_writer_new("debug");
     pen_engine_options_init(&options);
     options.backend = backend;
     options.mode = debug ? PEN_MODE_DEBUG : PEN_MODE_DEFAULT;
     options.check_numerics = numerics ? PEN_CHECK_FAIL : PEN_CHECK_WARN;
-    onnx_writer_input(g, "a", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_input(g, "b", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_constant(g, "three", PEN_DTYPE_F32, 0, NULL, &three, sizeof three);
-    onnx_writer_node(g, "Log", ONNX_LIST("a"), ONNX_LIST("l"), NULL);
-    onnx_writer_node(g, "Div", ONNX_LIST("l", "b"), ONNX_LIST("y"), NULL);
-    onnx_writer_node(g, "Mul", ONNX_LIST("a", "three"), ONNX_LIST("t"), NULL);
-    onnx_writer_node(g, "Add", ONNX_LIST("t", "b"), ONNX_LIST("z"), NULL);
-    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    onnx_writer_output(g, "z", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
-    written_open(&w, g, &options);
-}
-
-static enum pen_status run_with(float a, float b)
-{
-    const float as[] = {1, 1, a}, bs[] = {1, 2, b};
-    const struct pen_tensor in[] = {written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(3), as, 12),
-                                    written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(3), bs, 12)};
-    return written_run(&w, in, 2);
+    numbers_open(&w, &options);
 }
 
 static const struct pen_debug_row *row_of(const char *op)
@@ -77,7 +57,7 @@ Test(debug_log, each_node_has_a_row_on_each_backend)
     static const char *const backends[] = {"reference", "xnnpack"};
     for (size_t i = 0; i < 2; i++) {
         open_on(backends[i], true, false);
-        cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
+        cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK, "%s", w.error.text);
         const struct pen_debug_row *row = row_of("Div");
         cr_assert_str_eq(row->backend, backends[i]);
         cr_assert_str_eq(row->shapes, "3, 3 -> 3");
@@ -90,7 +70,7 @@ Test(debug_log, each_node_has_a_row_on_each_backend)
         size_t count = 0;
         pen_session_debug_rows(w.session, &count, NULL);
         cr_assert_eq(count, 4u, "%zu rows", count);
-        cr_assert_eq(run_with(2, 3), PEN_OK);
+        cr_assert_eq(numbers_run(&w, 2, 3), PEN_OK);
         pen_session_debug_rows(w.session, &count, NULL);
         cr_assert_eq(count, 4u, "rows are those of the last run");
         expect_text("no NaN and no infinity\n");
@@ -103,7 +83,7 @@ Test(debug_log, each_node_has_a_row_on_each_backend)
 Test(debug_log, the_first_bad_number_is_named_and_the_run_goes_on)
 {
     open_on("xnnpack", true, false);
-    cr_assert_eq(run_with(-1, 0), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(numbers_run(&w, -1, 0), PEN_OK, "%s", w.error.text);
     const struct pen_debug_row *log = row_of("Log"), *div = row_of("Div");
     cr_assert_str_eq(log->output, "l");
     cr_assert_eq(log->index, 2);
@@ -111,7 +91,7 @@ Test(debug_log, the_first_bad_number_is_named_and_the_run_goes_on)
     cr_assert(div->nan == 1 && div->compared == PEN_COMPARED_WITHIN, "a NaN that both have is no deviation");
     expect_text("first NaN or infinity: node ");
     expect_text("(Log) on xnnpack, output l, element 2 is ");
-    cr_assert_eq(run_with(1e6f, 2), PEN_OK);
+    cr_assert_eq(numbers_run(&w, 1e6f, 2), PEN_OK);
     const struct pen_debug_row *mul = row_of("Mul");
     cr_assert(mul->beyond_f16 == 1 && mul->index == 2 && mul->value == 3e6 && mul->nan == 0);
     expect_text("first value beyond f16 (65504): node ");
@@ -123,10 +103,10 @@ Test(debug_log, numerics_that_are_to_fail_end_the_run_behind_the_row)
     static const char *const backends[] = {"reference", "xnnpack"};
     for (size_t i = 0; i < 2; i++) {
         open_on(backends[i], true, true);
-        cr_assert_eq(run_with(-1, 2), PEN_ERR_INVALID);
+        cr_assert_eq(numbers_run(&w, -1, 2), PEN_ERR_INVALID);
         cr_assert(strstr(w.error.text, "(Log)") && strstr(w.error.text, "NaN at element 2"), "%s", w.error.text);
         cr_assert_eq(row_of("Log")->nan, 1u);
-        cr_assert_eq(run_with(2, 2), PEN_OK, "%s", w.error.text);
+        cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK, "%s", w.error.text);
         if (i == 0) {
             written_close(&w);
         }
@@ -137,7 +117,7 @@ Test(debug_log, without_the_mode_there_is_none)
 {
     size_t count = 7;
     open_on("xnnpack", false, false);
-    cr_assert_eq(run_with(2, 2), PEN_OK);
+    cr_assert_eq(numbers_run(&w, 2, 2), PEN_OK);
     cr_assert_null(pen_session_debug_rows(w.session, &count, NULL));
     cr_assert_eq(count, 0u);
 }
@@ -146,7 +126,7 @@ Test(debug_log, a_short_text_keeps_the_sentences)
 {
     char little[500];
     open_on("xnnpack", true, false);
-    cr_assert_eq(run_with(-1, 2), PEN_OK);
+    cr_assert_eq(numbers_run(&w, -1, 2), PEN_OK);
     size_t used = pen_session_debug_text(w.session, little, sizeof little);
     cr_assert(used < sizeof little && used == strlen(little));
     cr_assert(strstr(little, " more\n") != NULL && strstr(little, "first NaN or infinity") != NULL, "%s", little);
@@ -203,7 +183,7 @@ Test(debug_log, the_first_deviation_is_named_and_the_run_goes_on)
     wrong = *right;
     wrong.exec_wait = spoiled_wait;
     placement->backends[0].ops = &wrong;
-    enum pen_status status = run_with(2, 2);
+    enum pen_status status = numbers_run(&w, 2, 2);
     const struct pen_debug_row *row = row_of("Add");
     placement->backends[0].ops = right;
     cr_assert_eq(status, PEN_OK, "%s", w.error.text);

@@ -57,21 +57,6 @@ Test(verify_options, jobs_change_neither_order_nor_results)
 }
 
 /* The first child of a process, 0 when it has none. */
-static pid_t child_of(pid_t pid)
-{
-    char path[64];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *f = fopen(path, "r");
-    if (f == NULL || fscanf(f, "%d", &child) != 1) {
-        child = 0;
-    }
-    if (f != NULL) {
-        fclose(f);
-    }
-    return child;
-}
-
 /* Processor time that a process has used so far, in clock ticks; 0: it is not there. */
 static unsigned long ticks_of(pid_t pid)
 {
@@ -87,6 +72,22 @@ static unsigned long ticks_of(pid_t pid)
     return rest && sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2
                ? user + system
                : 0;
+}
+
+/* The child of `pid` that has used so much time, whichever it is by now; 0: none has. */
+static pid_t child_at_work(pid_t pid, unsigned long ticks)
+{
+    char path[64];
+    int child = 0, found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f != NULL && found == 0 && fscanf(f, "%d", &child) == 1) {
+        found = ticks_of(child) >= ticks ? child : 0;
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    return found;
 }
 
 Test(verify_options, a_crash_fails_one_case_and_the_rest_goes_on)
@@ -110,13 +111,12 @@ Test(verify_options, a_crash_fails_one_case_and_the_rest_goes_on)
     uint64_t until = support_now_us() + 1000u * (uint64_t)support_slow(10000);
     pid_t child = 0;
     while (child == 0 && support_now_us() < until) {
-        child = child_of(process_pid(p));
-        support_sleep_ms(5);
+        child =
+            child_at_work(process_pid(p),
+                          4); /* with 40 ms of work behind it, it is inside the case: 256 layers take about a second */
+        support_sleep_ms(1);
     }
-    cr_assert_neq(child, 0, "no process was started");
-    while (ticks_of(child) < 4 && support_now_us() < until) {
-        support_sleep_ms(1); /* with 40 ms of work behind it, it is inside the case: 256 layers take about a second */
-    }
+    cr_assert_neq(child, 0, "no process of a case was seen at work");
     kill(child, SIGKILL);
     int status = process_wait(p, 60000);
     cr_assert_eq(status, 1, "exit code %d: %s%s", status, process_out(p), process_err(p));
