@@ -77,7 +77,7 @@ static const struct settings_program program = {
              "converted and resized to "
              "what the model takes, here or on the worker, a .npy array, or raw little-endian values. Models with "
              "several inputs: --input "
-             "NAME=FILE for each.",
+             "NAME=FILE for each; of maps: --input 'NAME={\"key\": value}'.",
     .after =
         "JSON: {\"jobs\": [{file, job, status, error, model, version, backend, precision, device, worker, library, "
         "isa, "

@@ -64,7 +64,7 @@ enum pen_status model_missing(const struct pen_model_list *list, const char *nam
                : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "no worker has model \"%s\"; see penstock models.", name);
 }
 
-static enum pen_status file_read(const char *file, uint8_t **ret_bytes, size_t *ret_size, struct pen_error *reterr)
+enum pen_status inputs_read_file(const char *file, uint8_t **ret_bytes, size_t *ret_size, struct pen_error *reterr)
 {
     struct stat info;
     FILE *in = fopen(file, "rb");
@@ -85,6 +85,7 @@ static enum pen_status file_read(const char *file, uint8_t **ret_bytes, size_t *
         return pen_error_set(reterr, PEN_ERR_IO, "%s: cannot read its %zu bytes (at most %" PRId64 " are taken).", file,
                              size, FILE_BYTES_MAX);
     }
+    bytes[size] = 0;
     *ret_bytes = bytes;
     *ret_size = size;
     return PEN_OK;
@@ -161,7 +162,7 @@ enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *m
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "more than %d inputs.", INPUTS_MAX);
     }
     enum pen_status status = preprocess_input(model, name, &sig, reterr);
-    status = status == PEN_OK ? file_read(file, &bytes, &size, reterr) : status;
+    status = status == PEN_OK ? inputs_read_file(file, &bytes, &size, reterr) : status;
     if (status != PEN_OK) {
         return status;
     }
@@ -195,10 +196,14 @@ enum pen_status inputs_add_list(struct inputs *inputs, const struct pen_model *m
         char name[256];
         const char *equals = strchr(list->items[i], '=');
         if (!equals || equals == list->items[i] || (size_t)(equals - list->items[i]) >= sizeof name) {
-            return pen_error_set(reterr, PEN_ERR_INVALID, "--input %s: it must be NAME=FILE.", list->items[i]);
+            return pen_error_set(reterr, PEN_ERR_INVALID,
+                                 "--input %s: it must be NAME=FILE, or of a map NAME={\"key\": value}.",
+                                 list->items[i]);
         }
         snprintf(name, sizeof name, "%.*s", (int)(equals - list->items[i]), list->items[i]);
-        enum pen_status status = inputs_add_file(inputs, model, name, equals + 1, reterr);
+        enum pen_status status = pen_model_has_map(model, name)
+                                     ? inputs_add_map(inputs, model, name, equals + 1, reterr)
+                                     : inputs_add_file(inputs, model, name, equals + 1, reterr);
         if (status != PEN_OK) {
             return status;
         }

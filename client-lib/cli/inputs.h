@@ -28,11 +28,18 @@ const struct pen_model *model_find(const struct pen_model_list *list, const char
 enum pen_status model_missing(const struct pen_model_list *list, const char *name, uint64_t version,
                               struct pen_error *reterr);
 
+/* The whole file and a NUL behind it. Free *ret_bytes. */
+enum pen_status inputs_read_file(const char *file, uint8_t **ret_bytes, size_t *ret_size, struct pen_error *reterr);
+
 /* Adds a picture, .npy or raw file as the tensor `name` (NULL: the one the model's preprocess names, else its first input). */
 enum pen_status inputs_add_file(struct inputs *inputs, const struct pen_model *model, const char *name,
                                 const char *file, struct pen_error *reterr);
 
-/* Adds "name=file" items. */
+/* Adds a map of the model: `text` is a JSON object, {"key": value, ...}, or a file with one. */
+enum pen_status inputs_add_map(struct inputs *inputs, const struct pen_model *model, const char *name, const char *text,
+                               struct pen_error *reterr);
+
+/* Adds "name=file" items, and "name={...}" where the model takes a map. */
 enum pen_status inputs_add_list(struct inputs *inputs, const struct pen_model *model, const struct setting_list *list,
                                 struct pen_error *reterr);
 

@@ -22,7 +22,7 @@ struct request_settings {
 
 /* clang-format off */
 #define REQUEST_SETTINGS(opts, member)                                                                                           \
-    {.name = "input", .type = SETTING_LIST, .offset = offsetof(opts, member.inputs), .help = "NAME=FILE: a tensor from a .npy, raw or picture file"}, \
+    {.name = "input", .type = SETTING_LIST, .offset = offsetof(opts, member.inputs), .help = "NAME=FILE: a tensor from a .npy, raw or picture file; of a map NAME={\"key\": value} or a file with such an object"}, \
     {.name = "outputs", .type = SETTING_LIST, .offset = offsetof(opts, member.outputs), .help = "names of the outputs wanted; all when empty"}, \
     {.name = "parameter", .type = SETTING_LIST, .offset = offsetof(opts, member.parameters), .help = "NAME=VALUE for the model: integer, number, true, false or text"}, \
     {.name = "tag", .type = SETTING_LIST, .offset = offsetof(opts, member.tags), .help = "only on workers that carry it"}, \

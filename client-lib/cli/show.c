@@ -13,9 +13,6 @@
 #include "measured.h"
 #include "npy.h"
 
-#define VALUES_TEXT 8u
-#define VALUES_JSON 1024u
-
 /* Give it free(3). */
 static struct label *top_of(const struct show *show, const pen_result *result, size_t *ret_count)
 {
@@ -53,21 +50,6 @@ cJSON *show_labels_json(const struct show *show, const pen_result *result)
     return labels;
 }
 
-static void output_text(const struct pen_tensor *t)
-{
-    char shape[128];
-    uint64_t elements = 0;
-    printf("  %s: %s %s", t->name, pen_dtype_name(t->dtype), pen_shape_text(t->dims, t->rank, shape, sizeof shape));
-    if (pen_tensor_elements(t, &elements) == PEN_OK && elements && !isnan(tensor_value(t, 0))) {
-        printf(":");
-        for (uint64_t i = 0; i < elements && i < VALUES_TEXT; i++) {
-            printf(" %.6g", tensor_value(t, i));
-        }
-        printf("%s", elements > VALUES_TEXT ? " ..." : "");
-    }
-    printf("\n");
-}
-
 /* The result's own, in the form that a worker's list has. */
 static struct pen_offered_error error_of(const struct pen_result_info *i)
 {
@@ -102,7 +84,7 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
     }
     size_t count = answer_show(result) ? 1 : show_labels(show, result);
     for (size_t k = 0; count == 0 && k < pen_result_outputs(result); k++) {
-        output_text(pen_result_output(result, k));
+        show_output(pen_result_output(result, k));
     }
     if (pen_result_status(result) == PEN_OK) {
         char origin[32];
@@ -118,26 +100,6 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
         }
     }
     fputs(pen_result_debug_log(result), stdout); /* "" unless asked for; of a failed run as well */
-}
-
-static cJSON *output_json(const struct pen_tensor *t)
-{
-    cJSON *json = cJSON_CreateObject();
-    uint64_t elements = 0;
-    cJSON_AddStringToObject(json, "name", t->name);
-    cJSON_AddStringToObject(json, "dtype", pen_dtype_name(t->dtype));
-    cJSON *dims = cJSON_AddArrayToObject(json, "dims");
-    for (uint32_t d = 0; d < t->rank; d++) {
-        cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)t->dims[d]));
-    }
-    if (pen_tensor_elements(t, &elements) == PEN_OK && elements && elements <= VALUES_JSON &&
-        !isnan(tensor_value(t, 0))) {
-        cJSON *values = cJSON_AddArrayToObject(json, "values");
-        for (uint64_t i = 0; i < elements; i++) {
-            cJSON_AddItemToArray(values, cJSON_CreateNumber(tensor_value(t, i)));
-        }
-    }
-    return json;
 }
 
 static void info_json(cJSON *json, const struct pen_result_info *i)
@@ -193,7 +155,7 @@ cJSON *show_json(const struct show *show, const char *what, const char *job_id, 
     }
     cJSON *outputs = cJSON_AddArrayToObject(json, "outputs");
     for (size_t k = 0; k < pen_result_outputs(result); k++) {
-        cJSON_AddItemToArray(outputs, output_json(pen_result_output(result, k)));
+        cJSON_AddItemToArray(outputs, show_output_json(pen_result_output(result, k)));
     }
     return json;
 }

@@ -26,6 +26,11 @@ void show_text(const struct show *show, const char *what, const char *job_id, co
 size_t show_labels(const struct show *show, const pen_result *result);
 cJSON *show_labels_json(const struct show *show, const pen_result *result);
 
+/* One output: a line with its first values, and {name, dtype, dims, values} with all values where they are at most 1024. Texts that are no UTF-8 are shown with
+ * '?' for each byte that is none. */
+void show_output(const struct pen_tensor *t);
+cJSON *show_output_json(const struct pen_tensor *t);
+
 /* An object of its own, for the list "jobs"; keys: penstock submit --help. */
 cJSON *show_json(const struct show *show, const char *what, const char *job_id, const pen_result *result);
 

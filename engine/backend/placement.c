@@ -65,6 +65,24 @@ static bool needs_executor(const struct chooser *c, const struct node *n)
     return false;
 }
 
+static bool is_text(const struct chooser *c, uint32_t value)
+{
+    return value != VALUE_NONE && c->trial->facts[value].dtype == PEN_DTYPE_STRING;
+}
+
+/* It reads or gives texts, which lie in no backend's memory. */
+static bool has_texts(const struct chooser *c, const struct node *n)
+{
+    bool texts = false;
+    for (uint32_t i = 0; !texts && i < n->in_count; i++) {
+        texts = is_text(c, n->in[i]);
+    }
+    for (uint32_t o = 0; !texts && o < n->out_count; o++) {
+        texts = is_text(c, n->out[o]);
+    }
+    return texts;
+}
+
 static bool is_small(const struct chooser *c, uint32_t value)
 {
     int64_t elements = value == VALUE_NONE ? 0 : shape_elements(&c->trial->facts[value].shape);
@@ -168,7 +186,7 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
     for (uint32_t i = 0; i < c->g->node_count; i++) {
         const struct node *n = &c->g->nodes[i];
         bool fine = n->dead || (c->later != NULL && c->later[i]) || c->classes[i] == 0 ||
-                    c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 ||
+                    c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 || has_texts(c, n) ||
                     backend_is_reference(c->p->backends[0].ops);
         if (fine) {
             continue;

@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+bool resize_counts_whole(const struct node *n)
+{
+    return node_attr(n, ATTR_nearest_mode) != NULL && !node_text_is(n, ATTR_mode, "nearest", true);
+}
+
 double resize_source(const struct node *n, double in, double out, double scale, double i)
 {
     const enum attr_key key = ATTR_coordinate_transformation_mode;
@@ -9,7 +14,7 @@ double resize_source(const struct node *n, double in, double out, double scale, 
         return i / scale;
     }
     if (node_text_is(n, key, "align_corners", false)) {
-        double length = scale * in; /* not rounded, as the standard's own reference has it */
+        double length = resize_counts_whole(n) ? out : scale * in;
         return length == 1.0 ? 0.0 : i * (in - 1.0) / (length - 1.0);
     }
     if (node_text_is(n, key, "pytorch_half_pixel", false)) {
@@ -17,6 +22,9 @@ double resize_source(const struct node *n, double in, double out, double scale, 
     }
     if (node_text_is(n, key, "half_pixel_symmetric", false)) {
         return in / 2.0 * (1.0 - out / (scale * in)) + (i + 0.5) / scale - 0.5;
+    }
+    if (node_text_is(n, key, "tf_half_pixel_for_nn", false)) {
+        return (i + 0.5) / scale; /* opset 11 alone; tf2onnx writes it for every opset */
     }
     return (i + 0.5) / scale - 0.5;
 }

@@ -8,6 +8,11 @@
 
 #include "graph/graph.h"
 
+/*
+ * align_corners divides by the length of the result. Where sizes come from scales (7.5 elements, cut to 7), the standard's own cases take 7.5; PyTorch and onnxruntime take 7.
+ * PyTorch states nearest_mode for every mode: a node that does so without being "nearest" counts whole elements.
+ */
+bool resize_counts_whole(const struct node *n);
 /* Position i of `out` along an axis, as a place in `in`, by coordinate_transformation_mode (but for tf_crop_and_resize). scale = out / in, as it was asked for. */
 double resize_source(const struct node *n, double in, double out, double scale, double i);
 /* The position that "nearest" takes for the place x, by nearest_mode; it may lie outside. */

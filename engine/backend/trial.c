@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/trial_pins.h"
+#include "graph/rules.h"
 
 /* Sizes tried for dynamic dims that are not the batch, until one raises no contradiction; then sides that suit stored positions. */
 #define SIZES 8
@@ -37,6 +38,58 @@ static bool shapes_fill(const struct graph *g, int64_t size, int64_t (*pins)[PEN
     return dynamic;
 }
 
+static struct shape_env *env_new(const struct graph *g, const int64_t *sizes);
+
+/* The node that has the body, and which of its inputs is the body's first; NULL: the graph around it has changed. */
+static const struct node *owner_of(const struct graph *body, uint32_t *ret_first)
+{
+    for (uint32_t i = 0; i < body->parent->node_count; i++) {
+        const struct node *n = &body->parent->nodes[i];
+        for (uint32_t a = 0; !n->dead && a < n->attr_count; a++) {
+            const struct attr *yes = node_attr(n, ATTR_then_branch);
+            bool second = n->attrs[a].key == ATTR_else_branch && yes != NULL && yes->type == ATTR_GRAPH;
+            if (n->attrs[a].type == ATTR_GRAPH && n->attrs[a].graph == body) {
+                *ret_first = n->op != OP_If ? 0 : second ? 1 + yes->graph->input_count : 1;
+                return n;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool owner_shapes(const struct graph *body, const struct shape_env *around, struct shape *shapes)
+{
+    uint32_t first = 0;
+    const struct node *n = owner_of(body, &first);
+    struct fact *in = n != NULL ? calloc((size_t)n->in_count + 1, sizeof *in) : NULL;
+    if (in == NULL || first + body->input_count > n->in_count) {
+        free(in);
+        return false;
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        in[i] = n->in[i] == VALUE_NONE ? (struct fact){.shape = shape_unknown()} : around->facts[n->in[i]];
+    }
+    const struct infer c = {.g = body->parent, .n = n, .in = in};
+    bool known = n->op == OP_If || control_body_shapes(&c, shapes);
+    for (uint32_t i = 0; n->op == OP_If && i < body->input_count; i++) {
+        shapes[i] = in[first + i].shape;
+    }
+    free(in);
+    return known;
+}
+
+/* A body with the shapes that its node has when the graph around it is tried. */
+static struct shape_env *env_within(const struct graph *g, const int64_t *sizes, struct shape *shapes)
+{
+    struct shape_env *around = env_new(g->parent, sizes), *env = NULL;
+    if (around != NULL && owner_shapes(g, around, shapes) &&
+        shape_env_new(g, shapes, NULL, false, &env, NULL) != PEN_OK) {
+        env = NULL;
+    }
+    shape_env_free(around);
+    return env;
+}
+
 static struct shape_env *env_new(const struct graph *g, const int64_t *sizes)
 {
     struct shape *shapes = calloc((size_t)g->input_count + 1, sizeof *shapes);
@@ -53,6 +106,9 @@ static struct shape_env *env_new(const struct graph *g, const int64_t *sizes)
         if (shape_env_new(g, shapes, NULL, false, &env, NULL) != PEN_OK) {
             env = NULL;
         }
+    }
+    if (dynamic && env == NULL && g->parent != NULL) {
+        env = env_within(g, sizes, shapes);
     }
     if (shapes != NULL && pins != NULL && env == NULL && shape_env_new(g, NULL, NULL, false, &env, NULL) != PEN_OK) {
         env = NULL;

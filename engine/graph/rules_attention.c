@@ -161,6 +161,11 @@ enum pen_status infer_group_query_attention(struct infer *c, struct pen_error *r
         present.dim[3] = q->dim[2] >= 0 ? q->dim[2] / all : SHAPE_DIM_UNKNOWN;
         y.dim[2] = times(heads, present.dim[3]);
     }
+    const struct shape *past = infer_has(c, 3) ? infer_shape_of(c, 3) : NULL;
+    int64_t total = 0, room = past == NULL ? 0 : past->rank == 4 ? past->dim[2] : SHAPE_DIM_UNKNOWN;
+    size_t count = 0;
+    if (infer_has(c, 6) && infer_ints(c, 6, &total, 1, &count) == 1 && count == 1 && room >= 0)
+        present.dim[2] = total > room ? total : room;
     infer_put(c, 0, infer_dtype_of(c, 0), &y);
     infer_put(c, 1, infer_dtype_of(c, 0), &present);
     infer_put(c, 2, infer_dtype_of(c, 0), &present);

@@ -4,6 +4,7 @@
 
 #include "graph/infer_util.h"
 #include "graph/rules.h"
+#include "graph/turns_count.h"
 
 /* Infers a body for these input shapes; its outputs' facts without data, or false when that fails (an untaken branch may be contradictory). */
 static bool body_outputs(const struct graph *body, const struct shape *shapes, struct fact *ret_facts)
@@ -184,7 +185,10 @@ static enum pen_status repeat(struct infer *c, uint32_t given, uint32_t carried,
     enum pen_status status = shapes && outs ? PEN_OK : PEN_ERR_NO_MEMORY;
     if (status == PEN_OK) {
         first_turn(c, body, given, carried, scanned, shapes, &length);
-        if (settle(body, shapes, outs, given, first_out, carried))
+        bool settled = settle(body, shapes, outs, given, first_out, carried);
+        if (settled && c->n->op == OP_Loop && c->n->out_count > carried)
+            length = turns_count(c, body, shapes, carried);
+        if (settled)
             put_results(c, shapes, outs, given, first_out, carried, length);
     }
     free(shapes);

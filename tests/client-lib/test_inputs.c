@@ -58,6 +58,35 @@ Test(inputs, lists_are_name_equals_file)
     remove(path);
 }
 
+Test(inputs, a_json_object_is_a_map)
+{
+    static const struct pen_signature halves[] = {
+        {.name = "x.keys", .dtype = PEN_DTYPE_I64, .rank = 2, .dims = {-1, -1}},
+        {.name = "x.values", .dtype = PEN_DTYPE_STRING, .rank = 2, .dims = {-1, -1}}};
+    static const struct pen_model maps = {.name = "m", .preprocess = "", .inputs_count = 2, .inputs = halves};
+    static const char *const wrong[] = {
+        "x={\"1.5\": \"a\"}", "x={\"1\": 2}", "x={\"1\": null}", "x={\"1\": \"a\"", "x={\"1\": \"a\", \"1\": \"b\"}",
+        "x=/nowhere"};
+    static const int64_t keys[] = {-7, 3};
+    char path[64], item[100];
+    struct inputs in = {.count = 0};
+    struct pen_error error = {0};
+    file_of(path, "map.json", "{\"-7\": \"ab\", \"3\": \"\"}", 22);
+    snprintf(item, sizeof item, "x=%s", path);
+    struct setting_list list = {.items = {item}, .count = 1};
+    cr_assert_eq(inputs_add_list(&in, &maps, &list, &error), PEN_OK, "%s", error.text);
+    cr_assert(in.count == 2 && in.tensors[0].bytes == sizeof keys &&
+              memcmp(in.tensors[0].data, keys, sizeof keys) == 0);
+    cr_expect(in.tensors[1].bytes == 10 && memcmp(in.tensors[1].data, "\2\0\0\0ab\0\0\0", 10) == 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(item, sizeof item, "%s", wrong[i]);
+        cr_expect_neq(inputs_add_list(&in, &maps, &list, &error), PEN_OK, "%s", wrong[i]);
+        cr_expect(error.text[0] != 0);
+    }
+    inputs_fini(&in);
+    remove(path);
+}
+
 Test(inputs, missing_ones_are_made_up_and_varied)
 {
     struct inputs in = {.count = 0};

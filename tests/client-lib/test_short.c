@@ -71,3 +71,56 @@ Test(brief, a_picture_for_a_quantised_input_lies_around_zero)
     pen_picture_free(&q);
     pen_picture_free(&u);
 }
+
+static const struct pen_signature map_inputs[] = {
+    {"x.keys", PEN_DTYPE_STRING, 2, {-1, -1}, true, false, false},
+    {"x.values", PEN_DTYPE_F32, 2, {-1, -1}, true, false, false},
+    {"n.keys", PEN_DTYPE_I64, 2, {-1, -1}, true, false, false},
+    {"n.values", PEN_DTYPE_I64, 2, {-1, -1}, true, false, false},
+};
+static const struct pen_model map_model = {.name = "m", .inputs = map_inputs, .inputs_count = 4, .preprocess = ""};
+
+Test(brief, a_map_becomes_its_keys_and_its_values)
+{
+    static const float numbers[] = {1.5f, -2};
+    static const int64_t keys[] = {INT64_C(1) << 40, -3, 0}, values[] = {7, 0, -1};
+    struct pen_tensor t[2];
+    struct pen_error error = {0};
+    const struct pen_map_entry texts[] = {{.key = "a", .value = 1.5}, {.key = "", .value = -2}},
+                               ints[] = {{.key_number = INT64_C(1) << 40, .value = 7},
+                                         {.key_number = -3},
+                                         {.key_number = 0, .value = -1}};
+    cr_expect(pen_model_has_map(&map_model, "x") && !pen_model_has_map(&map_model, "x.keys"));
+    cr_assert_eq(pen_model_map(&map_model, "x", texts, 2, t, &error), PEN_OK, "%s", error.text);
+    cr_expect(strcmp(t[0].name, "x.keys") == 0 && t[0].bytes == 9 && memcmp(t[0].data, "\1\0\0\0a\0\0\0", 9) == 0);
+    cr_expect(strcmp(t[1].name, "x.values") == 0 && t[1].bytes == 8 && memcmp(t[1].data, numbers, 8) == 0);
+    for (int i = 0; i < 2; i++)
+        cr_expect(t[i].rank == 2 && t[i].dims[0] == 1 && t[i].dims[1] == 2 && pen_tensor_check(&t[i], NULL) == PEN_OK);
+    pen_map_free(t);
+    cr_assert_eq(pen_model_map(&map_model, "n", ints, 3, t, &error), PEN_OK, "%s", error.text);
+    cr_expect(memcmp(t[0].data, keys, sizeof keys) == 0 && memcmp(t[1].data, values, sizeof values) == 0);
+    pen_map_free(t);
+    pen_map_free(t);
+    cr_assert_eq(pen_model_map(&map_model, "x", NULL, 0, t, &error), PEN_OK, "no entries: %s", error.text);
+    cr_expect(t[0].bytes == 0 && t[1].bytes == 0 && t[0].dims[1] == 0);
+    pen_map_free(t);
+}
+
+Test(brief, a_map_of_another_kind_is_refused_with_a_sentence)
+{
+    struct pen_tensor t[2];
+    struct pen_error error = {0};
+    const struct pen_map_entry twice[] = {{.key = "a"}, {.key = "b"}, {.key = "a"}}, number[] = {{.key_number = 4}},
+                               text[] = {{.key = "a", .text = "b"}}, half[] = {{.key_number = 1, .value = 0.5}},
+                               same[] = {{.key_number = 5}, {.key_number = 5}};
+    cr_expect_eq(pen_model_map(&map_model, "y", twice, 2, t, &error), PEN_ERR_NOT_FOUND);
+    cr_expect(strstr(error.text, "\"y\""), "%s", error.text);
+    cr_expect_eq(pen_model_map(&map_model, "x", twice, 3, t, &error), PEN_ERR_INVALID);
+    cr_expect(strstr(error.text, "\"a\" twice"), "%s", error.text);
+    cr_expect_eq(pen_model_map(&map_model, "n", same, 2, t, &error), PEN_ERR_INVALID);
+    cr_expect_eq(pen_model_map(&map_model, "x", number, 1, t, &error), PEN_ERR_DTYPE);
+    cr_expect_eq(pen_model_map(&map_model, "x", text, 1, t, &error), PEN_ERR_DTYPE);
+    cr_expect_eq(pen_model_map(&map_model, "n", half, 1, t, &error), PEN_ERR_DTYPE, "half is no integer");
+    cr_expect_eq(pen_model_map(&map_model, "n", twice, 1, t, &error), PEN_ERR_DTYPE);
+    cr_expect_eq(pen_model_map(&map_model, "x", twice, 1000001, t, &error), PEN_ERR_TOO_LARGE);
+}

@@ -6,6 +6,7 @@
 #ifndef PENSTOCK_SHORT_H
 #define PENSTOCK_SHORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,30 @@ PEN_API enum pen_status pen_model_picture(const struct pen_model *model, const c
 
 /** Frees what these two gave, and leaves a tensor without data. A tensor of zeros is fine. */
 PEN_API void pen_picture_free(struct pen_tensor *tensor);
+
+/** An entry of a map: a key, which is a text or an integer, and a value, which is a text or a number. */
+struct pen_map_entry {
+    const char *key;    /**< NULL: the key is key_number */
+    int64_t key_number; /**< of a map with integers as keys */
+    const char *text;   /**< NULL: the value is a number */
+    double value;       /**< in the element type that the model takes; for integers a whole number */
+};
+
+/** The model takes a map under this name: it has the inputs NAME.keys and NAME.values, both [rows, entries]. */
+PEN_API bool pen_model_has_map(const struct pen_model *model, const char *name);
+
+/**
+ * A map as those two inputs of a model, one row. No two entries may have the same key.
+ * @param model of a list of pen_client_models(). @param entries [count], copied; at most 1,000,000, in any order.
+ * @param ret_tensors keys and values with names and data, for a job's inputs; free with pen_map_free().
+ * @return PEN_OK; NOT_FOUND: the model has no such map; DTYPE: a key or a value has another type than the model's; TOO_LARGE; NO_MEMORY.
+ */
+PEN_API enum pen_status pen_model_map(const struct pen_model *model, const char *name,
+                                      const struct pen_map_entry *entries, size_t count,
+                                      struct pen_tensor ret_tensors[2], struct pen_error *reterr);
+
+/** Frees what pen_model_map() gave, and leaves tensors without data. Tensors of zeros are fine. */
+PEN_API void pen_map_free(struct pen_tensor tensors[2]);
 
 /**
  * pen_client_run() with all defaults: the highest ready version, any backend, no deadline.

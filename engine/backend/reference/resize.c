@@ -1,6 +1,7 @@
 /* Resize: separable interpolation, axis by axis in double. Source: ONNX Resize (coordinate transformations, nearest, linear, cubic, antialias). */
 #include "backend/reference/lanes.h"
 #include "backend/reference/resize_fixed.h"
+#include "backend/resize.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static double source_of(const struct kernel_call *k, const struct resize *r, int
         return x / scale;
     }
     if (node_text_is(k->n, key, "align_corners", false)) {
-        double length = scale * in; /* not rounded: what the standard's reference divides by */
+        double length = resize_counts_whole(k->n) ? out : scale * in;
         return length == 1.0 ? 0.0 : x * (in - 1.0) / (length - 1.0);
     }
     if (node_text_is(k->n, key, "pytorch_half_pixel", false)) {
@@ -41,6 +42,9 @@ static double source_of(const struct kernel_call *k, const struct resize *r, int
     if (node_text_is(k->n, key, "half_pixel_symmetric", false)) {
         double adjustment = out / (scale * in);
         return in / 2.0 * (1.0 - adjustment) + (x + 0.5) / scale - 0.5;
+    }
+    if (node_text_is(k->n, key, "tf_half_pixel_for_nn", false)) {
+        return (x + 0.5) / scale;
     }
     if (r->crop) {
         double start = r->roi_start[d], end = r->roi_end[d];

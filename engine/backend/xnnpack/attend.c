@@ -78,45 +78,60 @@ static void keep(const struct attend_job *j, enum attend_stage stage, size_t row
     }
 }
 
-static void bias_add(const struct attend_job *j, size_t b, size_t h, size_t i, float *scores)
+/* Keys [first, end) that query i of batch entry b sees by its place. */
+static void seen_keys(const struct attend_job *j, size_t b, size_t i, size_t *ret_first, size_t *ret_end)
 {
     const struct attend *a = j->a;
-    size_t at = b * a->mask_step[0] + h * a->mask_step[1] + i * a->mask_step[2], step = a->mask_step[3];
-    size_t seen = a->k.length;
-    if (a->mask == ATTEND_MASK_F32) {
-        seen = a->mask_keys;
-        isa_own()->binary(BINARY_ADD, scores, 1, (const float *)j->d->mask + at, step, scores, seen);
+    int64_t end = (int64_t)(a->mask == ATTEND_MASK_NONE ? a->k.length : a->mask_keys), first = 0;
+    if (j->d->valid != NULL && j->d->valid[b] < end) {
+        end = j->d->valid[b];
+    }
+    if (a->causal) {
+        int64_t last = (int64_t)i + (j->d->offset != NULL ? j->d->offset[b] : a->causal_offset) + 1;
+        end = last < end ? last : end;
+        first = a->window > 0 && last > a->window ? last - a->window : 0;
+    }
+    *ret_end = end > 0 ? (size_t)end : 0;
+    *ret_first = first < (int64_t)*ret_end ? (size_t)first : *ret_end;
+}
+
+/* The mask's part of keys [first, end); all others are hidden. */
+static void bias_add(const struct attend_job *j, size_t row, size_t first, size_t end, float *scores)
+{
+    const struct attend *a = j->a;
+    size_t i = row % a->q.length, h = row / a->q.length % a->q.heads, b = row / (a->q.length * a->q.heads);
+    size_t step = a->mask_step[3];
+    size_t at = b * a->mask_step[0] + h * a->mask_step[1] + i * a->mask_step[2] + first * step;
+    if (a->mask == ATTEND_MASK_F32 && end > first) {
+        isa_own()->binary(BINARY_ADD, scores + first, 1, (const float *)j->d->mask + at, step, scores + first,
+                          end - first);
     } else if (a->mask == ATTEND_MASK_BOOL) {
         const uint8_t *mask = (const uint8_t *)j->d->mask + at;
-        seen = a->mask_keys;
-        for (size_t k = 0; k < seen; k++) {
-            scores[k] += mask[k * step] != 0 ? 0.0f : a->mask_false;
+        for (size_t k = first; k < end; k++) {
+            scores[k] += mask[(k - first) * step] != 0 ? 0.0f : a->mask_false;
         }
     }
-    if (j->d->valid != NULL && j->d->valid[b] < (int64_t)seen) {
-        seen = j->d->valid[b] > 0 ? (size_t)j->d->valid[b] : 0;
+    for (size_t k = 0; k < first; k++) {
+        scores[k] = -INFINITY;
     }
-    if (a->causal && (int64_t)i + a->causal_offset + 1 < (int64_t)seen) {
-        int64_t last = (int64_t)i + a->causal_offset + 1;
-        seen = last > 0 ? (size_t)last : 0;
-    }
-    for (size_t k = seen; k < a->k.length; k++) {
+    for (size_t k = end; k < a->k.length; k++) {
         scores[k] = -INFINITY;
     }
 }
 
-/* A row with nothing to see becomes zero. */
-static void shares(float *s, size_t n)
+/* A row with nothing to see becomes zero. sink: one more score, of no key; -INFINITY without. */
+static void shares(float *s, size_t n, float sink)
 {
     const struct own *own = isa_own();
     float max = n > 0 ? own->fold(FOLD_MAX, s, n) : -INFINITY;
+    max = sink > max ? sink : max;
     if (max == -INFINITY) {
         for (size_t i = 0; i < n; i++) {
             s[i] = 0.0f;
         }
         return;
     }
-    float sum = own->exp_sum(s, s, n, max);
+    float sum = own->exp_sum(s, s, n, max) + (sink > -INFINITY ? expf(sink - max) : 0.0f);
     own->affine(s, s, n, 0.0f, 1.0f / sum, NULL, NULL);
 }
 
@@ -130,22 +145,25 @@ static void row_run(const struct attend_job *j, size_t row, float *scores)
     const float *k = j->d->k + b * a->k.batch_stride + shared * a->k.head_stride;
     const float *v = j->d->v + b * a->v.batch_stride + shared * a->v.head_stride;
     float *y = j->d->y + b * a->y.batch_stride + h * a->y.head_stride + i * a->y.row;
-    for (size_t n = 0; n < a->k.length; n++) {
+    size_t first, end;
+    seen_keys(j, b, i, &first, &end);
+    size_t from = j->d->scores != NULL ? 0 : first, to = j->d->scores != NULL ? a->k.length : end;
+    for (size_t n = from; n < to; n++) {
         scores[n] = a->scale * own->dot(q, k + n * a->k.row, a->q.size);
     }
     keep(j, ATTEND_RAW, row, scores);
     if (a->softcap > 0.0f) {
-        own->affine(scores, scores, a->k.length, 0.0f, 1.0f / a->softcap, NULL, NULL);
-        own->unary(UNARY_TANH, scores, scores, a->k.length, 0.0f, 0.0f);
-        own->affine(scores, scores, a->k.length, 0.0f, a->softcap, NULL, NULL);
+        own->affine(scores + from, scores + from, to - from, 0.0f, 1.0f / a->softcap, NULL, NULL);
+        own->unary(UNARY_TANH, scores + from, scores + from, to - from, 0.0f, 0.0f);
+        own->affine(scores + from, scores + from, to - from, 0.0f, a->softcap, NULL, NULL);
     }
     keep(j, ATTEND_CAPPED, row, scores);
-    bias_add(j, b, h, i, scores);
+    bias_add(j, row, first, end, scores);
     keep(j, ATTEND_BIASED, row, scores);
-    shares(scores, a->k.length);
+    shares(scores + from, to - from, a->smooth ? (j->d->sinks != NULL ? j->d->sinks[h] : 0.0f) : -INFINITY);
     keep(j, ATTEND_SHARES, row, scores);
     memset(y, 0, a->v.size * sizeof *y);
-    for (size_t n = 0; n < a->k.length; n++) {
+    for (size_t n = first; n < end; n++) {
         if (scores[n] != 0.0f) {
             own->axpy(y, v + n * a->v.row, a->v.size, scores[n]);
         }

@@ -26,6 +26,8 @@ struct attend {
     float scale, softcap; /* softcap 0 = none */
     bool causal;
     int64_t causal_offset; /* query i sees keys j <= i + offset */
+    int64_t window;        /* with causal: keys that a query sees, the last one included; 0 = all before it */
+    bool smooth;           /* one more score that no key has */
     enum attend_mask mask;
     size_t mask_step[4]; /* elements, of batch, head, query, key; 0 = broadcast */
     size_t mask_keys;    /* keys that the mask has a value for; the others are hidden */
@@ -37,7 +39,9 @@ struct attend {
 struct attend_data {
     const float *q, *k, *v;
     const void *mask;
-    const int64_t *valid; /* [batch] keys that count; NULL = all */
+    const int64_t *valid;  /* [batch] keys that count; NULL = all */
+    const int64_t *offset; /* [batch] instead of causal_offset; NULL = that */
+    const float *sinks;    /* [heads] with smooth: that score; NULL = 0 */
     float *y;
     float *scores; /* [batch, heads, queries, keys] at the stage; NULL = not wanted */
 };

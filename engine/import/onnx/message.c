@@ -211,6 +211,22 @@ static bool parse_tensor_type(struct bytes message, struct pb_type *t)
     return got == 0;
 }
 
+static bool parse_type(struct bytes message, struct pb_type *t, unsigned depth);
+
+/* TypeProto.Map */
+static bool parse_map_type(struct bytes message, struct pb_type *t, unsigned depth)
+{
+    struct wire_field f;
+    int got;
+    while ((got = wire_next(&message, &f)) == 1) {
+        if (f.number == 1 && f.type == WIRE_VARINT)
+            t->key = f.value < PEN_DTYPE_COUNT ? (enum pen_dtype)f.value : PEN_DTYPE_NONE;
+        else if (f.number == 2 && f.type == WIRE_BYTES && !parse_type(f.bytes, t, depth + 1))
+            return false;
+    }
+    return got == 0;
+}
+
 static bool parse_type(struct bytes message, struct pb_type *t, unsigned depth)
 {
     struct wire_field f;
@@ -223,6 +239,9 @@ static bool parse_type(struct bytes message, struct pb_type *t, unsigned depth)
             continue;
         if (f.number == 1) {
             if (!parse_tensor_type(f.bytes, t))
+                return false;
+        } else if (f.number == 5) {
+            if (!parse_map_type(f.bytes, t, depth))
                 return false;
         } else if (f.number == 4 || f.number == 9) {
             if (depth == 0)

@@ -79,11 +79,13 @@ bool pb_attr_parse(struct bytes message, struct pb_attr *ret);
 bool pb_function_parse(struct bytes message, struct pb_function *ret);
 bool pb_opset_parse(struct bytes message, struct bytes *ret_domain, int64_t *ret_version);
 
-/* ValueInfoProto and TypeProto: kind, element type, shape; dims beyond PEN_MAX_RANK fail. symbols: dim_param per axis (size 0 = none). */
+/* ValueInfoProto and TypeProto: kind, element type, shape; dims beyond PEN_MAX_RANK fail. symbols: dim_param per axis (size 0 = none).
+ * A map, or a sequence of maps: dtype is that of the values. */
 struct pb_type {
     struct bytes name;
     enum value_kind kind;
     enum pen_dtype dtype;
+    enum pen_dtype key; /* of a map; NONE: it is none */
     struct shape shape;
     struct bytes symbol[PEN_MAX_RANK];
 };

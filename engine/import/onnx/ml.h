@@ -22,6 +22,10 @@ void ml_put_labels(struct call *c, uint32_t index, bool zero_one);
 /* Reads the scores of `raw` by the rule (enum score_rule of graph/scores.h): labels to output 0, scores to output 1. Gives the node. */
 uint32_t ml_put_classes(struct call *c, uint32_t raw, int64_t rule, uint32_t classes, const float *base,
                         uint32_t base_count, bool zero_one);
+/* A list of the file as an attribute of a node: the texts of `texts` under texts_key, or under ints_key the integers of `ints`; `ints` NULL: 0, 1 ... one
+ * for each item of `texts`, whatever its type. */
+void ml_set_list(struct call *c, uint32_t node, enum attr_key texts_key, enum attr_key ints_key, const char *texts,
+                 const char *ints);
 /* output 0 = x */
 void ml_put(struct call *c, uint32_t x);
 
@@ -43,7 +47,9 @@ void up_array_feature_extractor(struct call *c);
 void up_one_hot_encoder(struct call *c);
 void up_category_mapper(struct call *c);
 void up_label_encoder(struct call *c);
+/* ml_maps.c */
 void up_zip_map(struct call *c);
-void up_map_values(struct call *c);
+void up_cast_map(struct call *c);
+void up_dict_vectorizer(struct call *c);
 
 #endif

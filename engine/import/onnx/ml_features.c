@@ -1,4 +1,4 @@
-/* Operators of ai.onnx.ml on tables of features, in terms of standard ones where the type is known, and maps as tables. Source: ONNX-ML. */
+/* Operators of ai.onnx.ml on tables of features, in terms of standard ones where the type is known. Source: ONNX-ML. */
 #include <math.h>
 #include <string.h>
 
@@ -130,8 +130,8 @@ void up_one_hot_encoder(struct call *c)
 
 /* ---- tables of labels ------------------------------------------------------------------------------------------------------------- */
 
-static void set_list(struct call *c, uint32_t node, enum attr_key texts_key, enum attr_key ints_key, const char *texts,
-                     const char *ints)
+void ml_set_list(struct call *c, uint32_t node, enum attr_key texts_key, enum attr_key ints_key, const char *texts,
+                 const char *ints)
 {
     const struct pb_attr *a = call_attr(c, texts);
     struct attr to = {.key = texts_key, .type = ATTR_TEXTS};
@@ -167,10 +167,10 @@ static void label_table(struct call *c, const char *texts, const char *ints)
     enum pen_dtype x = ml_dtype(c->g, call_input(c, 0));
     bool to_text = x == PEN_DTYPE_I64 || x == PEN_DTYPE_I32;
     call_copy_attrs(c, node, rest);
-    set_list(c, node, to_text ? ATTR_NONE : ATTR_keys_strings, to_text ? ATTR_keys_int64s : ATTR_NONE, texts,
-             to_text ? ints : NULL);
-    set_list(c, node, to_text ? ATTR_values_strings : ATTR_NONE, to_text ? ATTR_NONE : ATTR_values_int64s, texts,
-             to_text ? NULL : ints);
+    ml_set_list(c, node, to_text ? ATTR_NONE : ATTR_keys_strings, to_text ? ATTR_keys_int64s : ATTR_NONE, texts,
+                to_text ? ints : NULL);
+    ml_set_list(c, node, to_text ? ATTR_values_strings : ATTR_NONE, to_text ? ATTR_NONE : ATTR_values_int64s, texts,
+                to_text ? NULL : ints);
 }
 
 void up_category_mapper(struct call *c)
@@ -184,26 +184,4 @@ void up_label_encoder(struct call *c)
         label_table(c, "classes_strings", NULL);
     else
         whole(c, OP_LabelEncoder);
-}
-
-/* ---- maps: a table with a row per sample and a column per key ---------------------------------------------------------------------- */
-
-/* The scores stay a table: column i belongs to label i of the classifier, whose name the notes have. */
-void up_zip_map(struct call *c)
-{
-    ml_note_labels(c);
-    ml_put(c, call_input(c, 0));
-}
-
-/* CastMap, DictVectorizer: the map comes as its values in the order of its keys, so they are passed on. */
-void up_map_values(struct call *c)
-{
-    enum pen_dtype to = call_text_is(c, "cast_to", "TO_INT64")    ? PEN_DTYPE_I64
-                        : call_text_is(c, "cast_to", "TO_STRING") ? PEN_DTYPE_STRING
-                                                                  : PEN_DTYPE_F32;
-    uint32_t x = call_input(c, 0);
-    if (bytes_are(c->op_type, "CastMap") && x != VALUE_NONE)
-        x = ml_cast(c, x, to);
-    if (c->status == PEN_OK)
-        ml_put(c, x);
 }

@@ -13,8 +13,8 @@ static uint32_t table_of(struct call *c, uint32_t x)
     return call_value(c, OP_Reshape, (uint32_t[]){x, call_i64(c, one_row, 2, false)}, 2);
 }
 
-/* x [rows, features] -> x w^T + b [rows, columns]; *columns from the intercepts, else as given. */
-static uint32_t product(struct call *c, uint32_t *columns)
+/* x [rows, features] -> x w^T + b [rows, columns]; *columns from the intercepts, else as given. shared: one intercept is that of all columns. */
+static uint32_t product(struct call *c, uint32_t *columns, bool shared)
 {
     const float *w = NULL, *b = NULL;
     uint32_t count = 0, biases = 0;
@@ -22,7 +22,7 @@ static uint32_t product(struct call *c, uint32_t *columns)
         call_fail(c, PEN_ERR_INVALID, "node %s (%s) has no input or no coefficients", c->name, c->origin);
         return VALUE_NONE;
     }
-    if (call_floats(c, "intercepts", &b, &biases) && biases > 0)
+    if (call_floats(c, "intercepts", &b, &biases) && biases > 0 && (biases > 1 || !shared))
         *columns = biases;
     if (*columns == 0 || count % *columns != 0) {
         call_fail(c, PEN_ERR_INVALID, "node %s (%s): %u coefficients do not suit %u intercepts", c->name, c->origin,
@@ -42,7 +42,7 @@ static uint32_t product(struct call *c, uint32_t *columns)
 void up_linear_classifier(struct call *c)
 {
     uint32_t labels = ml_label_count(c), columns = labels;
-    uint32_t raw = product(c, &columns);
+    uint32_t raw = product(c, &columns, false);
     if (c->status != PEN_OK)
         return;
     bool pair = columns == 1 && labels == 2;
@@ -56,7 +56,7 @@ void up_linear_classifier(struct call *c)
 void up_linear_regressor(struct call *c)
 {
     uint32_t targets = (uint32_t)call_int(c, "targets", 1);
-    uint32_t y = product(c, &targets);
+    uint32_t y = product(c, &targets, true);
     if (c->status != PEN_OK)
         return;
     if (!call_attr(c, "post_transform") || call_text_is(c, "post_transform", "NONE")) {

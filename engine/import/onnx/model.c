@@ -157,6 +157,7 @@ enum pen_status onnx_read(const void *bytes, size_t size, const char *folder, co
     enum pen_status status = read_model(&r, &m, g, &extra);
     reader_forget(&r);
     free(r.functions);
+    free(r.maps);
     free(r.opsets);
     if (status != PEN_OK) {
         graph_free(g);

@@ -21,6 +21,11 @@ struct opset {
     int64_t version;
 };
 
+/* An input that is a map: two inputs [rows, entries], NAME.keys and NAME.values. A node that reads the map is given the values. */
+struct map_input {
+    uint32_t keys, values;
+};
+
 struct reader {
     struct tensor_source source;
     struct external external;
@@ -36,6 +41,8 @@ struct reader {
     struct graph *facts_of;  /* facts.c: which graph they are about */
     struct shape_env *facts; /* what is known of its values so far */
     bool blind;              /* nothing can be known of it */
+    struct map_input *maps;  /* ml_maps.c */
+    uint32_t map_count;
     struct pen_error *reterr;
 };
 
@@ -94,6 +101,8 @@ void scope_fini(struct scope *s);
 /* Reads and emits all nodes with this field number of a GraphProto or FunctionProto. */
 enum pen_status scope_read_nodes(struct scope *s, struct bytes message, uint32_t number);
 int64_t opset_version(const struct opset *opsets, uint32_t count, struct bytes domain);
+/* A value of the graph with this name. */
+enum pen_status scope_value(struct scope *s, struct bytes name, uint32_t *ret_value);
 enum pen_status read_opsets(struct bytes message, uint32_t number, struct opset **ret_opsets, uint32_t *ret_count,
                             struct pen_error *reterr);
 
@@ -138,6 +147,12 @@ void call_set_int(struct call *c, uint32_t node, enum attr_key key, int64_t valu
 void call_set_float(struct call *c, uint32_t node, enum attr_key key, float value);
 void call_set_text(struct call *c, uint32_t node, enum attr_key key, const char *text);
 void call_fail(struct call *c, enum pen_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- ml_maps.c ------------------------------------------------------------------------------------------------------------------- */
+
+#define MAP_INPUTS_MAX 64
+/* Gives the graph the two inputs that an input of this map type stands for. */
+enum pen_status map_input_add(struct scope *s, const struct pb_type *type);
 
 /* ---- facts.c --------------------------------------------------------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ static bool has_nul(struct bytes text)
     return text.size > 0 && memchr(text.at, '\0', text.size);
 }
 
-static enum pen_status value_new(struct scope *s, struct bytes name, uint32_t *ret_value)
+enum pen_status scope_value(struct scope *s, struct bytes name, uint32_t *ret_value)
 {
     const char *text = graph_text(s->g, (const char *)name.at, name.size);
     if (!text || strlen(text) != name.size)
@@ -78,7 +78,7 @@ static enum pen_status capture_add(struct scope *s, uint32_t outer_value)
 static enum pen_status capture(struct scope *s, struct bytes name, uint32_t outer_value, uint32_t *ret_value)
 {
     uint32_t id;
-    enum pen_status status = value_new(s, name, &id);
+    enum pen_status status = scope_value(s, name, &id);
     if (status != PEN_OK)
         return status;
     const struct value *from = &s->outer->g->values[outer_value];
@@ -147,7 +147,7 @@ static enum pen_status add_initializer(struct scope *s, struct bytes message, bo
         return status;
     if (t.name.size == 0)
         return PEN_OK; /* nobody can refer to it */
-    status = value_new(s, t.name, &id);
+    status = scope_value(s, t.name, &id);
     if (status != PEN_OK)
         return status;
     struct value *v = &s->g->values[id];
@@ -186,7 +186,9 @@ static enum pen_status add_input(struct scope *s, struct bytes message)
         return broken(s, "an input has no proper name and type (at most 8 dimensions)");
     if (names_get(&s->names, t.name, &id))
         return s->g->values[id].data ? PEN_OK : broken(s, "an input is listed twice");
-    enum pen_status status = value_new(s, t.name, &id);
+    if (t.key != PEN_DTYPE_NONE)
+        return map_input_add(s, &t);
+    enum pen_status status = scope_value(s, t.name, &id);
     if (status == PEN_OK)
         status = graph_input_add(s->g, id);
     if (status != PEN_OK)
@@ -246,7 +248,7 @@ static enum pen_status declare_outputs(struct scope *s, struct bytes message)
     int got = 0;
     while (status == PEN_OK && (got = pb_each(&message, NODE_OUTPUT, &name)) == 1) {
         if (name.size > 0)
-            status = value_new(s, name, &id);
+            status = scope_value(s, name, &id);
     }
     return status == PEN_OK && got < 0 ? broken(s, "a node is cut or garbled") : status;
 }

@@ -229,7 +229,15 @@ static void up_gated_position_bias(struct call *c)
     (void)call_emit(c, OP_Mul, (uint32_t[]){scale, call_input(c, 2)}, 2, c->out, 1);
 }
 
+/* PyTorch's own operator: rows of a table. The inputs behind these two matter when it is trained. */
+static void up_torch_embedding(struct call *c)
+{
+    if (!contrib_lacks(c, 2))
+        (void)call_emit(c, OP_Gather, c->in, 2, c->out, 1);
+}
+
 const struct op_row rows_lowered[] = {
+    UP_ROW(MS, TorchEmbedding, 1, EVER, OP_NONE, up_torch_embedding),
     UP_ROW(MS, CDist, 1, EVER, OP_NONE, up_cdist),
     UP_ROW(MS, ScaledSiLU, 1, EVER, OP_NONE, up_scaled_silu),
     UP_ROW("", SwiGLU, 28, EVER, OP_NONE, up_swiglu),

@@ -58,14 +58,16 @@ extern const struct layer_row layers_core[], layers_conv[], layers_norm[], layer
     layers_attend[];                                  /* end without a kind */
 const struct layer_row *layer_row_at(uint32_t index); /* all rows one after the other; NULL behind the last */
 
+/* layers_call.c */
+void layer_call(struct kcall *c); /* by its kind */
+
 /* layers_model.c */
-void layer_call(struct kcall *c);  /* by its kind */
 void layer_model(struct kcall *c); /* a model as a layer */
-bool layer_is_model(const char *kind);
-struct klayer layer_of(struct klayer *outer, const cJSON *json); /* from {class_name, config} */
 
 /* layers_weight.c */
-bool layer_weights_placed(const struct weights *w); /* named by place and number, as Keras 3 does it */
+bool layer_is_model(const char *kind);
+struct klayer layer_of(struct klayer *outer, const cJSON *json); /* from {class_name, config} */
+bool layer_weights_placed(const struct weights *w);              /* named by place and number, as Keras 3 does it */
 /* "dense_2" of the third Dense of a list: *count is how many of that kind came before. */
 void layer_place(const char *front, const char *kind, uint32_t count, char *place, size_t room);
 uint32_t layer_weight(struct kcall *c, const char *suffix); /* VALUE_NONE when there is none */

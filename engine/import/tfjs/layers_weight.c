@@ -7,6 +7,25 @@
 
 #include "import/tfjs/layers.h"
 
+bool layer_is_model(const char *kind)
+{
+    return strcmp(kind, "Model") == 0 || strcmp(kind, "Functional") == 0 || strcmp(kind, "Sequential") == 0;
+}
+
+struct klayer layer_of(struct klayer *outer, const cJSON *json)
+{
+    const char *kind = tfjs_json_text(json, "class_name"),
+               *name = tfjs_json_text(tfjs_json_get(json, "config"), "name");
+    struct klayer l = {.r = outer->r,
+                       .b = outer->b,
+                       .config = tfjs_json_get(json, "config"),
+                       .depth = outer->depth + 1,
+                       .outer = outer->kind ? outer : NULL};
+    l.kind = kind ? kind : "?";
+    l.name = name ? name : tfjs_json_text(json, "name") ? tfjs_json_text(json, "name") : l.kind;
+    return l;
+}
+
 static bool part_is(const char *at, size_t bytes, const char *name)
 {
     return strlen(name) == bytes && memcmp(at, name, bytes) == 0;

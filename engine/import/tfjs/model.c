@@ -5,31 +5,6 @@
 #include "import/importer.h"
 #include "import/tfjs/reader.h"
 
-uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
-{
-    struct weight *w = weights_find(&r->weights, name);
-    uint32_t id = VALUE_NONE;
-    if (!w || b->status != PEN_OK)
-        return VALUE_NONE;
-    enum pen_status status = weights_load(&r->weights, w);
-    if (status != PEN_OK) {
-        b->status = status; /* told already */
-        return VALUE_NONE;
-    }
-    if (w->dtype != PEN_DTYPE_STRING)
-        return build_const(b, w->dtype, &w->shape, w->data, w->bytes, false);
-    if (graph_value(b->g, NULL, &id) != PEN_OK) {
-        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a constant");
-        return VALUE_NONE;
-    }
-    struct value *v = &b->g->values[id];
-    v->dtype = w->dtype;
-    v->shape = w->shape;
-    v->data = w->data;
-    v->bytes = w->bytes;
-    return id;
-}
-
 /* Who made the file. */
 static void origin_note(const cJSON *root, struct inventory *to)
 {

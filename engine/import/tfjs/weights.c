@@ -1,4 +1,4 @@
-#include "import/tfjs/weights.h"
+#include "import/tfjs/reader.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -281,4 +281,29 @@ enum pen_status weights_load(struct weights *w, struct weight *item)
     item->data = from;
     item->bytes = bytes;
     return PEN_OK;
+}
+
+uint32_t js_weight(struct tfjs *r, struct build *b, const char *name)
+{
+    struct weight *w = weights_find(&r->weights, name);
+    uint32_t id = VALUE_NONE;
+    if (!w || b->status != PEN_OK)
+        return VALUE_NONE;
+    enum pen_status status = weights_load(&r->weights, w);
+    if (status != PEN_OK) {
+        b->status = status; /* told already */
+        return VALUE_NONE;
+    }
+    if (w->dtype != PEN_DTYPE_STRING)
+        return build_const(b, w->dtype, &w->shape, w->data, w->bytes, false);
+    if (graph_value(b->g, NULL, &id) != PEN_OK) {
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a constant");
+        return VALUE_NONE;
+    }
+    struct value *v = &b->g->values[id];
+    v->dtype = w->dtype;
+    v->shape = w->shape;
+    v->data = w->data;
+    v->bytes = w->bytes;
+    return id;
 }

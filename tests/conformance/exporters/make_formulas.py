@@ -127,6 +127,10 @@ def cases_of(rng):
     yield "shift_signed", "BitShift", "", [signed, shifts], {0, 1}, {"direction": "RIGHT"}, lambda a, b: [a >> np.minimum(b, 31)]
     deep = lambda x: [x.reshape(2, 3, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(2, 12, 2, 3)]
     yield "space_to_depth_columns", "SpaceToDepth", "", [f(2, 3, 4, 6)], {0}, {"blocksize": 2, "mode": "CRD"}, deep
+    places = rng.integers(0, 7, (2, 5)).astype("int64")
+    yield "torch_embedding", "TorchEmbedding", MS, [f(7, 3), places, np.array(2, "int64"), np.array(False)], {1}, {}, lambda w, i, *_: [w[i]]
+    turned = lambda x, n: [np.stack([np.concatenate([x[b, :n[b]][::-1], x[b, n[b]:]]) for b in range(len(n))])]
+    yield "reverse_sequence", "ReverseSequence", "", [f(3, 4, 2, 3), np.array([4, 0, 3], "int64")], {0, 1}, {"batch_axis": 0, "time_axis": 1}, turned
 
 
 def model_make(operator, domain, inputs, fed, attributes, outputs):

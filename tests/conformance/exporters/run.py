@@ -5,7 +5,7 @@
 
 Unpacks each EXPORTER.tar.xz beside this file (or takes FOLDER, with EXPORTER/FAMILY/NAME below it) and runs `penstock-engine verify` on it: on reference, and strictly
 on xnnpack where this build has it. expected.tsv names the cases that may fail and why. On reference every other case must be right; on xnnpack nothing may be wrong.
-The table of README.md must say what came out; --update writes it. The last line is `N passed, N failed, N skipped`.
+The tables of README.md (each exporter) and MATRIX.md (each family) must say what came out; --update writes them. The last line is `N passed, N failed, N skipped`.
 """
 
 import collections
@@ -63,22 +63,39 @@ def listed(rules, name):
     return None
 
 
+COLUMNS = ("cases", "reference", "xnnpack")
+
+
+def total(rows):
+    out = collections.Counter()
+    for row in rows:
+        out.update(row)
+    return [out[c] for c in COLUMNS]
+
+
 def table(counts):
+    """A row for each exporter and family."""
     lines = ["| exporter | family | cases | right on reference | strictly on xnnpack |\n", "|---|---|---|---|---|\n"]
     for (exporter, family), row in sorted(counts.items()):
-        lines.append("| %s | %s | %d | %d | %d |\n" % (exporter, family, row["cases"], row["reference"], row["xnnpack"]))
-    total = collections.Counter()
-    for row in counts.values():
-        total.update(row)
-    lines.append("| all | | %d | %d | %d |\n" % (total["cases"], total["reference"], total["xnnpack"]))
+        lines.append("| %s | %s | %d | %d | %d |\n" % (exporter, family, *(row[c] for c in COLUMNS)))
     return "".join(lines)
 
 
-def table_check(text, update):
-    path = os.path.join(HERE, "README.md")
+def table_sums(counts):
+    """A row for each exporter, and one for all."""
+    lines = ["| exporter | families | cases | right on reference | strictly on xnnpack |\n", "|---|---|---|---|---|\n"]
+    for exporter in sorted({e for e, _ in counts}):
+        rows = [row for (e, _), row in counts.items() if e == exporter]
+        lines.append("| %s | %d | %d | %d | %d |\n" % (exporter, len(rows), *total(rows)))
+    lines.append("| all | %d | %d | %d | %d |\n" % (len(counts), *total(counts.values())))
+    return "".join(lines)
+
+
+def table_check(page, text, update):
+    """Whether the page has this table; with `update` it has it afterwards."""
+    path = os.path.join(HERE, page)
     with open(path) as f:
-        page = f.read()
-    before, rest = page.split(BEGIN)
+        before, rest = f.read().split(BEGIN)
     old, after = rest.split(END)
     if update:
         with open(path, "w") as f:
@@ -113,11 +130,11 @@ def main():
                     other += 1
                 elif why is not None and backend == "reference":
                     problems.append("%s is right now: take it off expected.tsv" % name)
-    text = table(counts)
-    if folder is not None:
-        print(text, end="")
-    elif backends == 2 and not table_check(text, update):
-        problems.append("README.md has another table: run.py BIN_DIR --update writes it")
+    for page, text in (("MATRIX.md", table(counts)), ("README.md", table_sums(counts))):
+        if folder is not None:
+            print(text)
+        elif backends == 2 and not table_check(page, text, update):
+            problems.append("%s has another table: run.py BIN_DIR --update writes it" % page)
     for problem in problems:
         print("  " + problem)
     passed = sum(row["reference"] + row["xnnpack"] for row in counts.values())

@@ -171,3 +171,58 @@ Test(xnnpack_cast, between_all_numeric_types)
         }
     }
 }
+
+/* Lengths of a batch: a prompt fills the cache from its start, a chunk goes behind what is there. */
+static int64_t group_lengths(struct cross *c, int64_t batch, int64_t length, int64_t room, bool prompt)
+{
+    int64_t total = prompt ? length : cross_pick(length + 1, room + length);
+    int32_t last[4], all = (int32_t)total;
+    for (int64_t b = 0; b < batch; b++) {
+        int64_t most = total - 1 < room + length - 1 ? total - 1 : room + length - 1;
+        last[b] = (int32_t)(prompt ? cross_pick(0, length - 1) : cross_pick(length - 1, most));
+    }
+    cross_data(c, PEN_DTYPE_I32, 1, (int64_t[]){batch}, last, false);
+    cross_data(c, PEN_DTYPE_I32, 0, NULL, &all, true);
+    return total;
+}
+
+Test(xnnpack_attention, grouped_queries_over_a_cache)
+{
+    for (int round = 0; round < 60; round++) {
+        int64_t batch = cross_pick(1, 3), kv = cross_pick(1, 3), heads = kv * cross_pick(1, 3);
+        int64_t size = 2 * cross_pick(1, 20), length = cross_pick(1, 6), room = cross_pick(1, 12);
+        bool packed = round % 5 == 1, turned = round % 2 == 0;
+        struct cross *c = cross_new(OP_GroupQueryAttention);
+        cross_input(c, F32, 3, (int64_t[]){batch, length, (packed ? heads + 2 * kv : heads) * size}, false);
+        for (int i = 0; i < 2; i++) {
+            if (packed)
+                cross_omit(c);
+            else
+                cross_input(c, F32, 3, (int64_t[]){batch, length, kv * size}, false);
+        }
+        cross_input(c, F32, 4, (int64_t[]){batch, kv, room, size}, false);
+        cross_input(c, F32, 4, (int64_t[]){batch, kv, room, size}, false);
+        int64_t total = group_lengths(c, batch, length, room, round % 3 == 0);
+        for (int i = 0; i < 2; i++) {
+            if (turned)
+                cross_input(c, F32, 2, (int64_t[]){room + length, round % 4 == 0 ? size / 2 : 1}, false);
+            else
+                cross_omit(c);
+        }
+        cross_omit(c);
+        if (round % 7 == 3)
+            cross_input(c, F32, 4, (int64_t[]){1, heads, length, total}, false);
+        else
+            cross_omit(c);
+        if (round % 7 == 5)
+            cross_input(c, F32, 1, (int64_t[]){heads}, false);
+        cross_int(c, ATTR_num_heads, heads);
+        cross_int(c, ATTR_kv_num_heads, kv);
+        cross_int(c, ATTR_do_rotary, turned);
+        cross_int(c, ATTR_rotary_interleaved, round % 4 == 2);
+        cross_int(c, ATTR_local_window_size, round % 6 == 4 ? 3 : -1);
+        cross_int(c, ATTR_smooth_softmax, round % 11 == 0);
+        cross_outputs(c, 3);
+        cross_check(c);
+    }
+}

@@ -211,3 +211,38 @@ Test(xnnpack_move, pieces_by_tuples_of_indices)
         cross_check(c);
     }
 }
+
+Test(xnnpack_move, sequences_in_the_other_order)
+{
+    const int64_t lengths[] = {0, 5, 3, 1};
+    for (int64_t batch = 0; batch < 2; batch++) {
+        for (size_t t = 0; t < 5; t++) {
+            struct cross *c = cross_new(OP_ReverseSequence);
+            cross_input(c, types[t], 4, batch == 0 ? (int64_t[]){4, 5, 3, 2} : (int64_t[]){5, 4, 3, 2}, false);
+            cross_data(c, PEN_DTYPE_I64, 1, (int64_t[]){4}, lengths, t % 2 == 0);
+            cross_int(c, ATTR_batch_axis, batch);
+            cross_int(c, ATTR_time_axis, 1 - batch);
+            cross_check(c);
+        }
+    }
+}
+
+Test(xnnpack_move, labels_for_numbers)
+{
+    const int64_t keys[] = {7, -2, 900, 0, -2, 13}, values[] = {1, 2, 3, 4, 5, 6}, x[] = {-2, 1, 13, 900, 8, 0, 7, -3};
+    for (int named = 0; named < 2; named++) {
+        struct cross *c = cross_new(OP_LabelEncoder);
+        cross_data(c, PEN_DTYPE_I64, 2, (int64_t[]){2, 4}, x, false);
+        cross_ints(c, ATTR_keys_int64s, 6, keys);
+        cross_ints(c, ATTR_values_int64s, 6, values);
+        if (named == 1)
+            cross_int(c, ATTR_default_int64, 42);
+        cross_check(c);
+    }
+    const char *const texts[] = {"a", "b", "c", "d", "e", "f"};
+    struct cross *c = cross_new(OP_LabelEncoder);
+    cross_data(c, PEN_DTYPE_I64, 1, (int64_t[]){8}, x, false);
+    cross_ints(c, ATTR_keys_int64s, 6, keys);
+    cross_texts(c, ATTR_values_strings, 6, texts);
+    cross_refused(c);
+}
