@@ -79,9 +79,9 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->fleet_orders = fleet_orders_new();
     broker->ensembles = ensembles_new();
     broker->sequences = sequences_new();
-    if (!broker->ensembles || !broker->sequences || !broker->metrics || !broker->usage || !broker->quarantine || !broker->fleet_orders ||
-        explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK || jobs_init(&broker->jobs) != PEN_OK ||
-        single_flights_init(&broker->flights) != PEN_OK ||
+    if (!broker->ensembles || !broker->sequences || !broker->metrics || !broker->usage || !broker->quarantine ||
+        !broker->fleet_orders || explain_init(&broker->explain, (size_t)options->explain_jobs) != PEN_OK ||
+        jobs_init(&broker->jobs) != PEN_OK || single_flights_init(&broker->flights) != PEN_OK ||
         sessions_init(&broker->sessions, &broker->jobs, (uint64_t)options->replies_bytes,
                       (uint64_t)options->replies_age_us) != PEN_OK ||
         models_init(&broker->models, (uint64_t)options->queue_limit) != PEN_OK ||

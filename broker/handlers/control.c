@@ -258,8 +258,8 @@ static void send_answer(struct broker *broker, struct session *session, struct c
         uint64_t serial = answer->reply.serial;
         penstock__control_reply__init(&answer->reply);
         answer->reply.serial = serial;
-        answer->reply.error =
-            (char *)(uintptr_t) "the answer is larger than a control message may be; name one model or worker, or fewer hours";
+        answer->reply.error = (char *)(uintptr_t) "the answer is larger than a control message may be; name one model "
+                                                  "or worker, or fewer hours";
         answer->status = PEN_ERR_TOO_LARGE;
         bytes = penstock__control_reply__get_packed_size(&answer->reply);
         meta = malloc(bytes);

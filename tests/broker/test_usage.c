@@ -206,7 +206,7 @@ static void wait_idle(struct usage_file *file)
 #define NAME_0 "usage-2026-06-20T23Z-00000000000000ab.jsonl"
 #define COUNTS(n)                                                                                                      \
     ",\"jobs\":" n ",\"ok\":0,\"failed\":0,\"cancelled\":0,\"computed\":0,\"cached\":0,\"coalesced\":0,\"device_us\":" \
-                   "0,\"bytes_in\":0,\"bytes_out\":0}\n"
+    "0,\"bytes_in\":0,\"bytes_out\":0}\n"
 
 Test(usage, hour_that_is_over_has_one_line_per_account_in_its_file)
 {
