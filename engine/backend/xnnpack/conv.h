@@ -35,7 +35,8 @@ struct conv {
 
 /* Our matrix product is the best way: weights are packed once per plan, and groups are wide enough for the vectors. */
 bool conv_is_dense(const struct filter *f);
-/* Are its weights packed for winograd.h? What the graph knows of its picture decides, so that build and pack agree. */
+/* Are its weights packed for winograd.h? What the graph knows of its picture decides, and of the model's other convolutions, as memory for that is bounded: so
+ * build and pack agree. */
 bool conv_is_turned(const struct graph *g, const struct node *n, const struct filter *f);
 /* As emitter.pack. */
 enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,

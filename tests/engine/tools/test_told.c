@@ -150,14 +150,11 @@ Test(told, times_below_a_microsecond_are_not_zero)
 
 Test(told, a_precision_that_no_backend_here_has_is_answered_with_the_list)
 {
-    static const char *const asked[] = {"bf16", "int8"};
-    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        struct printed p = engine(ARGS("info", "--precision", asked[i]));
-        cr_expect_eq(p.status, 3, "%s", p.out);
-        cr_expect_not_null(strstr(p.err, asked[i]), "%s", p.err);
-        cr_expect_not_null(strstr(p.err, "there is: f32 ("), "%s", p.err);
-    }
-    struct printed p = engine(ARGS("info", "--precision", "f17"));
+    struct printed p = engine(ARGS("info", "--precision", "int8"));
+    cr_expect_eq(p.status, 3, "%s", p.out);
+    cr_expect_not_null(strstr(p.err, "int8"), "%s", p.err);
+    cr_expect_not_null(strstr(p.err, "there is: f32 ("), "%s", p.err);
+    p = engine(ARGS("info", "--precision", "f17"));
     cr_expect_eq(p.status, 2);
     cr_expect_not_null(strstr(p.err, "no precision is called 'f17'"), "%s", p.err);
     p = engine(ARGS("info", "--precision", "bf16", "--backend", "reference"));
