@@ -8,7 +8,7 @@ usage() {
 usage: tests/run.sh [--quick | --full | --soak] [--build DIR] [--no-install] [--only SUITE[,SUITE...]]
 
   --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
-  --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 40 minutes)
+  --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 50 minutes)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
   --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz
   --no-install  does not look at packages
