@@ -149,7 +149,7 @@ check_format() {
 }
 
 fuzz_all() {
-    PENSTOCK_FUZZ_BUILD=$build-fuzz tests/fuzz/run.sh "${PENSTOCK_FUZZ_SECONDS:-10}"
+    PENSTOCK_FUZZ_BUILD=$build-fuzz tests/fuzz/run.sh "${PENSTOCK_FUZZ_SECONDS:-8}"
 }
 
 # --- the run --------------------------------------------------------------------------------------------------------
