@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vulkan_placement.sh BIN_DIR - how much of each real float model of ../shared the vulkan backend runs: at least 95 % of its multiply-adds, with at most two
+# vulkan_placement.sh BIN_DIR - how much of each real model of ../shared the vulkan backend runs: at least 95 % of its multiply-adds, with at most two
 # crossings between it and another backend. Models that cannot are in vulkan-placement.tsv with the operator that is missing, at most four; one that is there
-# and can is a failure, too. Integer models (weights of 8 bits that are computed with) are another matter: they are told by their names.
+# and can is a failure, too.
 # A model whose inputs decide its branches is placed again for each of them: its golden case must run strictly on vulkan.
 # The last line is `N passed, N failed, N skipped`.
 set -uo pipefail
@@ -16,7 +16,7 @@ if [ ! -d "$shared/models" ]; then
 fi
 models=()
 for file in "$shared"/models/onnx/*/*.onnx "$shared"/models/tflite/*/*.tflite; do
-    [[ $file =~ _(int8|u8)/ ]] || models+=("$file")
+    models+=("$file")
 done
 for folder in "$shared"/models/tfjs/*/; do
     for file in "$folder"*.json; do

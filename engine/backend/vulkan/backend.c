@@ -295,6 +295,20 @@ unsigned vk_backend_winograds(const struct backend *b)
     return atomic_load(&b->winograds);
 }
 
+unsigned vk_backend_bytes_products(const struct backend *b, bool dot)
+{
+    return atomic_load(&b->bytes_products[dot]);
+}
+
+bool vk_backend_bytes_dot(struct backend *b, bool dot)
+{
+    for (uint32_t f = 0; f < VK_FAMILY_COUNT; f++) {
+        uint32_t bit = vk_bytes_bit((enum vk_family)f, true);
+        b->kernels.bytes_off = dot ? b->kernels.bytes_off & ~bit : b->kernels.bytes_off | bit;
+    }
+    return dot && b->device->dot8;
+}
+
 uint64_t vk_backend_losses(const struct backend *b)
 {
     return atomic_load(&b->losses);

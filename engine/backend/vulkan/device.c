@@ -47,9 +47,20 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                      .pQueuePriorities = &priority};
     union vk_coopmat_feature coopmat;
     bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
-    const char *extension = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
+    const char *extensions[2];
+    uint32_t extension_count = 0;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, NULL),
+        .shaderIntegerDotProduct = VK_TRUE};
+    if (d->coopmat.kind != VK_COOPMAT_NONE) {
+        extensions[extension_count++] = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
+    }
+    if (d->dot8) {
+        extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    }
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                            .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, NULL),
+                                            .pNext = d->dot8 ? &dot : dot.pNext,
                                             .timelineSemaphore = VK_TRUE,
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .shaderFloat16 = half_math,
@@ -66,8 +77,8 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = d->coopmat.kind != VK_COOPMAT_NONE,
-                               .ppEnabledExtensionNames = &extension};
+                               .enabledExtensionCount = extension_count,
+                               .ppEnabledExtensionNames = extensions};
     VkResult result = d->vk.CreateDevice(d->info.handle, &info, NULL, &d->handle);
     if (result != VK_SUCCESS) {
         return pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the Vulkan device \"%s\" cannot be opened: %s", d->info.name,
@@ -101,6 +112,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->instance = in;
     d->vk = in->vk;
     d->info = *info;
+    d->dot8 = info->dot8_listed;
     d->f16 = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
     d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;
     if (d->f16 && precision != PEN_PRECISION_F16_STORAGE) {

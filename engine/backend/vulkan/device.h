@@ -33,6 +33,7 @@ struct vk_device {
     bool f16; /* floats are stored as f16 */
     enum shader_form form;
     struct vk_coopmat coopmat; /* switched on; NONE unless the precision wants it */
+    bool dot8;                 /* VK_KHR_shader_integer_dot_product is switched on */
     atomic_bool lost;
     atomic_uint_least64_t bytes;           /* of device memory allocated now */
     struct vk_pool pool;                   /* memory between two users */

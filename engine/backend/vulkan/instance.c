@@ -143,13 +143,15 @@ static void dot_read(struct vk_instance *in, struct vk_device_info *info)
     VkPhysicalDeviceShaderIntegerDotProductProperties fast = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &fast};
-    if (info->api_version < VK_API_VERSION_1_3 &&
-        !vk_extension_there(&in->vk, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+    bool listed = vk_extension_there(&in->vk, info->handle, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    if (info->api_version < VK_API_VERSION_1_3 && !listed) {
         return;
     }
     in->vk.GetPhysicalDeviceFeatures2(info->handle, &features);
     in->vk.GetPhysicalDeviceProperties2(info->handle, &properties);
     info->dot8 = dot.shaderIntegerDotProduct;
+    info->dot8_listed =
+        listed && info->dot8; /* our instance is one of 1.2: only as an extension can it be switched on */
     info->dot8_fast = info->dot8 && fast.integerDotProduct4x8BitPackedSignedAccelerated;
 }
 

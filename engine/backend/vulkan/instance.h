@@ -39,7 +39,7 @@ struct vk_device_info {
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint64_t memory_bytes; /* largest device-local heap */
     uint32_t vendor_id;
-    bool f16_storage, f16_math, i8_storage, i8_arithmetic, dot8, dot8_fast, memory_model, subgroup_arith;
+    bool f16_storage, f16_math, i8_storage, i8_arithmetic, dot8, dot8_fast, dot8_listed, memory_model, subgroup_arith;
     bool push_descriptors, buffer_address;
     char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;

@@ -32,6 +32,9 @@ struct vk_pack {
 /* Gives a host buffer of `count` zeros to fill; what is in it when pack returns is stored on the device as packed weight `slot`. NULL without memory. */
 float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count);
 
+/* Packed weight `slot` is these bytes as they are: zeros to fill, as above. */
+void *vk_pack_bytes(struct vk_pack *p, uint32_t slot, size_t bytes);
+
 /* Packed weight `slot` stays f32 whatever the storage: small ones, and those that f16 cannot hold. Its reader looks at vk_cell_wide. */
 void vk_pack_wide(struct vk_pack *p, uint32_t slot);
 /* The same when the node has weights that f16 cannot hold. */
@@ -97,6 +100,10 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
                                  const struct window *window, bool wide_weights, bool conv);
+/* bytes.c: for a product of bytes. ret_dot: by kernels that multiply four at once. */
+struct vk_choice vk_build_choose_bytes(const struct vk_build *b, const struct vk_product_shape *shape, bool *ret_dot);
+/* bytes.c: for floats times codes of few bits: SIMPLE, TILED or GEMV. */
+struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape);
 void vk_build_winograd(struct vk_build *b); /* notes that the node runs by Winograd's method, as vk_conv asks */
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */

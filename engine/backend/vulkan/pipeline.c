@@ -260,6 +260,10 @@ enum pen_status vk_pipelines_get(struct vk_pipelines *p, const struct vk_pipelin
     if (key->form == SHADER_F16_MATH && vk_shader_table[key->shader].words[key->form] == NULL) {
         exact.form = SHADER_F16;
     }
+    if (exact.form == SHADER_F16 && vk_shader_table[key->shader].words[SHADER_F16] == NULL &&
+        vk_shader_table[key->shader].words[SHADER_F32] != NULL) {
+        exact.form = SHADER_F32; /* a shader of whole numbers */
+    }
     pthread_mutex_lock(&p->lock);
     enum pen_status status = entry_get(p, &exact, &handle, reterr);
     pthread_mutex_unlock(&p->lock);

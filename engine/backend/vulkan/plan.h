@@ -29,6 +29,7 @@ struct backend {
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
     atomic_uint families[VK_FAMILY_COUNT];         /* products of the execs made so far, by the family that runs them */
+    atomic_uint bytes_products[2];                 /* of bytes: by plain kernels, by those that multiply four at once */
     atomic_uint winograds;                         /* convolutions of these execs that run by Winograd's method */
     uint32_t repeats;                              /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */

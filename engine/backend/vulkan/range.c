@@ -104,7 +104,7 @@ static bool too_small(const struct node *n, const struct value *w)
 
 static uint32_t weights_of(const struct node *n)
 {
-    return n->op == OP_LSTM || n->op == OP_GRU ? 2 : multiplies(n) ? 1 : 0;
+    return n->op == OP_LSTM || n->op == OP_GRU || n->op == OP_MatMulNBits ? 2 : multiplies(n) ? 1 : 0;
 }
 
 bool vk_range_outside(const struct graph *g, const struct node *n)
@@ -123,6 +123,9 @@ bool vk_range_outside(const struct graph *g, const struct node *n)
 
 bool vk_range_keeps(const struct graph *g, const struct node *n)
 {
+    if (n->op == OP_MatMulNBits) {
+        return true; /* its scales are packed */
+    }
     bool product = n->op == OP_Conv || n->op == OP_Gemm || n->op == OP_MatMul;
     const struct value *left = product ? node_in(g, n, 0) : NULL, *w = product ? node_in(g, n, 1) : NULL;
     bool packed = w != NULL && w->data != NULL && (n->op == OP_Conv || w->shape.rank == 2);

@@ -13,10 +13,12 @@ enum shader {
 #define SHADER(name)      SHADER_##name,
 #define SHADER_MATH(name) SHADER_##name,
 #define SHADER_HALF(name) SHADER_##name,
+#define SHADER_INT(name)  SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
 #undef SHADER_MATH
 #undef SHADER_HALF
+#undef SHADER_INT
     SHADER_COUNT
 };
 
@@ -24,7 +26,8 @@ enum shader_form { SHADER_F32, SHADER_F16, SHADER_F16_MATH, SHADER_FORMS };
 
 struct shader_code {
     const char *name;
-    const uint32_t *words[SHADER_FORMS]; /* NULL: not in this form. Without F16_MATH that of F16 serves. */
+    const uint32_t
+        *words[SHADER_FORMS]; /* NULL: not in this form. Without F16_MATH that of F16 serves, without that one F32. */
     size_t bytes[SHADER_FORMS];
 };
 extern const struct shader_code vk_shader_table[SHADER_COUNT]; /* generated */

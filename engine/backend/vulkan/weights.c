@@ -23,6 +23,13 @@ float *vk_pack_floats(struct vk_pack *p, uint32_t slot, size_t count)
     return packed->host;
 }
 
+void *vk_pack_bytes(struct vk_pack *p, uint32_t slot, size_t bytes)
+{
+    float *words = vk_pack_floats(p, slot, (bytes + sizeof(float) - 1) / sizeof(float));
+    p->weights->packed[p->index][slot].wide = true; /* nothing of it is rounded to f16 */
+    return words;
+}
+
 void vk_pack_wide(struct vk_pack *p, uint32_t slot)
 {
     p->weights->packed[p->index][slot].wide = p->weights->device->f16;

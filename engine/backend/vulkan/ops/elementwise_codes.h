@@ -84,6 +84,8 @@
 #define EW_IS_INF        63
 #define EW_CLAMP_MIN     64 /* with an operand: a bound that is computed */
 #define EW_CLAMP_MAX     65
+#define EW_PAIR          66 /* integer.comp: the second operand is a table of 65536 bytes: of the byte x and the byte v */
+#define EW_TABLE         67 /* the operand is a table of 256 bytes: of the byte x */
 
 #define EW_STEPS_MAX  6
 #define EW_INPUTS_MAX 4

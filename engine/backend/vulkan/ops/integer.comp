@@ -168,6 +168,16 @@ uvec2 two(uint code, uvec2 u, uvec2 v, bool unsigned_)
     }
 }
 
+/* Element `at` of an input of bytes, wherever the output stands: a table. */
+uvec2 table_at(uint k, uint at)
+{
+    return uvec2(k == 0u   ? uint(a_u8[at])
+                 : k == 1u ? uint(b_u8[at])
+                 : k == 2u ? uint(c_u8[at])
+                           : uint(d_u8[at]),
+                 0u);
+}
+
 uvec2 step_do(uint s, uvec2 x, uvec4 at)
 {
     uint code = s & 255u;
@@ -185,6 +195,10 @@ uvec2 step_do(uint s, uvec2 x, uvec4 at)
         return !unsigned_ && int(x.y) < 0 ? uvec2(0u) : x;
     case EW_SIGN:
         return x == uvec2(0u) ? x : !unsigned_ && int(x.y) < 0 ? uvec2(0xFFFFFFFFu) : uvec2(1u, 0u);
+    case EW_TABLE:
+        return table_at((s >> 8) & 15u, x.x & 255u);
+    case EW_PAIR:
+        return table_at((s >> 12) & 15u, (x.x & 255u) << 8 | (load((s >> 8) & 15u, at).x & 255u));
     case EW_WHERE:
         return x != uvec2(0u) ? load((s >> 8) & 15u, at) : load((s >> 12) & 15u, at);
     default:

@@ -18,6 +18,8 @@ extern const struct vk_op vk_op_transpose, vk_op_expand, vk_op_tile, vk_op_parts
 extern const struct vk_op vk_op_reduce, vk_op_arg;
 extern const struct vk_op vk_op_norm, vk_op_batch_norm, vk_op_lrn;
 extern const struct vk_op vk_op_gather, vk_op_one_hot;
+extern const struct vk_op vk_op_qproduct, vk_op_quantise, vk_op_dynamic, vk_op_qmean, vk_op_qsoftmax, vk_op_nbits;
+extern const struct vk_op vk_op_qsingle, vk_op_qpair, vk_op_qconcat; /* qtable.c */
 extern const struct vk_op vk_op_slice, vk_op_pad, vk_op_resize, vk_op_deconv, vk_op_rnn;
 
 #endif

@@ -1,11 +1,15 @@
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/ops/filter.h"
+#include "backend/vulkan/ops/qpool.h"
 
 /* MaxPool, AveragePool, LpPool, NHWC. */
 enum pool_kind { POOL_MAX = 0, POOL_AVERAGE = 1, POOL_AVERAGE_PADDED = 2, POOL_LP = 3 };
 
 static bool pool_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
+    if (vk_qpool_takes(g, n)) {
+        return window_supports(g, n, NULL, ret_reason);
+    }
     if (!vk_all_f32(g, n)) { /* the indices of MaxPool are i64 */
         return vk_refuse(ret_reason, n->out_count > 1 ? "MaxPool with indices" : "only f32");
     }
@@ -30,6 +34,10 @@ static void pool_build(struct vk_build *b)
     const struct shape *x = &vk_in(b, 0)->shape, *y = &vk_out(b, 0)->shape;
     if (!window_read(b->n, x, y, NULL, &w) || x->dim[x->rank - 1] != y->dim[y->rank - 1]) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input and output do not fit the window");
+        return;
+    }
+    if (vk_qpool_takes(b->g, b->n)) {
+        vk_qpool_largest(b, &w);
         return;
     }
     struct vk_work *work = vk_dispatch(b, SHADER_pool);

@@ -122,12 +122,19 @@ static void reduce_build(struct vk_build *b)
 
 const struct vk_op vk_op_reduce = {reduce_supports, NULL, reduce_build};
 
+/* KIND of arg.comp */
+static uint32_t arg_kind(enum pen_dtype dtype)
+{
+    return dtype == PEN_DTYPE_U8 ? 1 : dtype == PEN_DTYPE_I8 ? 2 : 0;
+}
+
 static bool arg_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0);
     int64_t axis = node_int(n, ATTR_axis, n->op == OP_Hardmax ? -1 : 0);
-    return (vk_dtype_is(x, PEN_DTYPE_F32) && x->shape.rank > 0 && shape_axis(axis, x->shape.rank) >= 0) ||
-           vk_refuse(ret_reason, "only f32, along one of its axes");
+    bool numbers = vk_dtype_is(x, PEN_DTYPE_F32) || (n->op != OP_Hardmax && arg_kind(x->dtype) != 0);
+    return (numbers && x->shape.rank > 0 && shape_axis(axis, x->shape.rank) >= 0) ||
+           vk_refuse(ret_reason, "only f32 and bytes, along one of their axes");
 }
 
 static void arg_build(struct vk_build *b)
@@ -145,6 +152,7 @@ static void arg_build(struct vk_build *b)
     vk_spec(w, b->n->op == OP_ArgMin);
     vk_spec(w, node_int(b->n, ATTR_select_last_index, 0) != 0);
     vk_spec(w, hard);
+    vk_spec(w, arg_kind(vk_in(b, 0)->dtype));
     vk_push(w, rows);
     vk_push(w, (size_t)x->dim[axis]);
     vk_push(w, inner);

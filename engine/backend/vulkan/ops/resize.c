@@ -2,7 +2,10 @@
 #include <stdlib.h>
 
 #include "backend/resize.h"
+#include "backend/vulkan/ops/box.h"
+#include "backend/vulkan/ops/map.h"
 #include "backend/vulkan/ops/ops.h"
+#include "backend/vulkan/ops/qresize.h"
 
 /*
  * Resize of floats, axis by axis: each changed axis has a table of neighbours and weights per output position, made when shapes are known. Nearest, linear,
@@ -15,11 +18,21 @@ struct axis {
     uint32_t *table; /* [out, taps] of position, weight */
 };
 
+/* Nearest neighbours are only moved. */
+static bool nearest_moves(const struct node *n, const struct value *x)
+{
+    return node_text_is(n, ATTR_mode, "nearest", true) && node_int(n, ATTR_fixed_point, 0) == 0 &&
+           vk_movable(x->dtype) && x->shape.rank < VK_MAP_DIMS;
+}
+
 static bool resize_supports(const struct graph *g, const struct node *n, const char **ret_reason)
 {
     const struct value *x = node_in(g, n, 0), *scales = node_in(g, n, 2), *sizes = node_in(g, n, 3);
-    if (!vk_dtype_is(x, PEN_DTYPE_F32) || node_int(n, ATTR_fixed_point, 0) != 0) {
-        return vk_refuse(ret_reason, "only f32");
+    if (vk_qresize_takes(g, n)) {
+        return true;
+    }
+    if (!vk_dtype_is(x, PEN_DTYPE_F32) && !nearest_moves(n, x)) {
+        return vk_refuse(ret_reason, "only f32, nearest neighbours of any type, and bytes in fixed point");
     }
     if (node_text_is(n, ATTR_coordinate_transformation_mode, "tf_crop_and_resize", false) ||
         !node_text_is(n, ATTR_keep_aspect_ratio_policy, "stretch", true)) {
@@ -137,8 +150,36 @@ static uint32_t axes_left(const struct vk_build *b, int32_t from)
     return left;
 }
 
+/* Elements of any type, all axes in one dispatch. */
+static void nearest_build(struct vk_build *b)
+{
+    const struct shape *x = &vk_in(b, 0)->shape, *y = &vk_out(b, 0)->shape;
+    int64_t steps[PEN_MAX_RANK];
+    struct vk_map m;
+    vk_map_init(&m, vk_element_bytes(b, vk_in(b, 0)->dtype));
+    vk_dense_steps(x, steps);
+    for (int32_t d = 0; d < x->rank && b->status == PEN_OK; d++) {
+        struct axis a = {.in = (size_t)x->dim[d], .out = (size_t)y->dim[d]};
+        double scale = 1.0;
+        bool named = factor_of(b, d, x->dim[d], &scale), made = (named || a.in == a.out) && table_make(b->n, &a, scale);
+        int32_t *table = made ? vk_map_add(&m, a.out, (size_t)steps[d]) : NULL;
+        for (size_t i = 0; table != NULL && i < a.out; i++) {
+            table[i] = (int32_t)(named ? a.table[2 * i] : i);
+        }
+        if (table == NULL) {
+            vk_build_fail(b, PEN_ERR_UNSUPPORTED, "this scale, or scales that are only known while running");
+        }
+        free(a.table);
+    }
+    vk_map_dispatch(b, &m, UINT32_MAX);
+}
+
 static void resize_build(struct vk_build *b)
 {
+    if (vk_qresize_takes(b->g, b->n)) {
+        vk_qresize_build(b);
+        return;
+    }
     const struct shape *x = &vk_in(b, 0)->shape, *y = &vk_out(b, 0)->shape;
     struct shape now = *x;
     uint32_t from = vk_in_cell(b, 0);
@@ -148,6 +189,10 @@ static void resize_build(struct vk_build *b)
     }
     if (axes_left(b, 0) == 0) {
         vk_view(b, 0);
+        return;
+    }
+    if (vk_in(b, 0)->dtype != PEN_DTYPE_F32) {
+        nearest_build(b);
         return;
     }
     for (int32_t d = 0; d < x->rank && b->status == PEN_OK; d++) {

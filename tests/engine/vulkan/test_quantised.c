@@ -1,0 +1,653 @@
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "../xnnpack/cross.h"
+#include "device.h"
+
+#define F32 PEN_DTYPE_F32
+#define I32 PEN_DTYPE_I32
+#define I64 PEN_DTYPE_I64
+#define U8  PEN_DTYPE_U8
+#define I8  PEN_DTYPE_I8
+
+/* Integer results equal the reference's to the last bit (cross.h compares them so), whatever the storage of floats. */
+
+static void scale(struct cross *c, int64_t count, float low, float high)
+{
+    cross_range(c, low, high);
+    cross_input(c, F32, count > 1 ? 1 : 0, (int64_t[]){count}, true);
+}
+
+static void zero(struct cross *c, enum pen_dtype dtype, int64_t count)
+{
+    cross_input(c, dtype, count > 1 ? 1 : 0, (int64_t[]){count}, true);
+}
+
+static void number(struct cross *c, float value)
+{
+    cross_data(c, F32, 0, NULL, &value, true);
+}
+
+/* ---- products ---- */
+
+struct conv {
+    int64_t in, out, groups, kernel, stride, dilation;
+    enum pen_dtype x, w, y;
+    bool per_channel, w_zeros, bias;
+    int64_t h, w_; /* of the image; 0 = 11 x 9 */
+};
+
+static void conv(const struct conv *v)
+{
+    struct cross *c = cross_new(OP_QLinearConv);
+    int64_t scales = v->per_channel ? v->out : 1;
+    cross_input(c, v->x, 4, (int64_t[]){2, v->h > 0 ? v->h : 11, v->w_ > 0 ? v->w_ : 9, v->in}, false);
+    scale(c, 1, 0.01f, 0.02f);
+    zero(c, v->x, 1);
+    cross_input(c, v->w, 4, (int64_t[]){v->out, v->in / v->groups, v->kernel, v->kernel}, true);
+    scale(c, scales, 0.001f, 0.02f);
+    if (v->w_zeros) {
+        zero(c, v->w, scales);
+    } else {
+        cross_data(c, v->w, 0, NULL, "", true);
+    }
+    scale(c, 1, 0.02f, 0.2f);
+    zero(c, v->y, 1);
+    if (v->bias) {
+        cross_input(c, I32, 1, (int64_t[]){v->out}, true);
+    }
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_int(c, ATTR_group, v->groups);
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){v->stride, v->stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){v->dilation, v->dilation});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){v->kernel / 2, 0, v->kernel / 2, v->kernel / 2});
+    cross_check(c);
+}
+
+/* What any kernel may meet. */
+static void conv_rows(void)
+{
+    const struct conv rows[] = {
+        {12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, 0, 0},
+        {64, 33, 1, 3, 1, 2, I8, U8, I8, true, true, true, 0, 0},
+        {64, 68, 1, 1, 1, 1, I8, I8, I8, true, false, true, 16, 18},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        conv(&rows[i]);
+    }
+}
+
+static void conv_more_rows(void)
+{
+    const struct conv rows[] = {
+        {3, 24, 1, 3, 2, 1, U8, U8, U8, false, true, true, 0, 0},
+        {58, 58, 1, 1, 1, 1, U8, I8, U8, false, false, true, 0, 0},
+        {16, 70, 1, 1, 1, 1, I8, I8, I8, true, false, false, 13, 17},
+        {58, 58, 58, 3, 1, 1, U8, U8, U8, false, true, true, 0, 0},
+        {300, 300, 300, 3, 2, 1, I8, I8, I8, true, true, true, 0, 0},
+        {12, 24, 12, 3, 1, 1, U8, I8, U8, true, false, true, 0, 0},
+        {144, 144, 144, 5, 2, 1, U8, U8, U8, false, true, true, 0, 0},
+        {24, 24, 24, 3, 2, 2, I8, I8, I8, true, false, false, 0, 0},
+        {70, 3, 1, 5, 1, 1, I8, U8, U8, true, true, true, 5, 5},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        conv(&rows[i]);
+    }
+}
+
+/* Every family, by plain kernels and by those that multiply four bytes at once. */
+static void families(void (*rows)(void))
+{
+    static const char *const names[] = {"simple", "tiled", "gemv"};
+    for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
+        struct backend *b = device_open(PEN_PRECISION_F32, names[i / 2]);
+        bool dot = i % 2 != 0, there = vk_backend_bytes_dot(b, dot);
+        cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+        if (there == dot) {
+            rows();
+            cr_expect_gt(vk_backend_bytes_products(b, dot), 0);
+            cr_expect_eq(vk_backend_bytes_products(b, !dot), 0);
+        }
+        device_close(b);
+    }
+}
+
+Test(vulkan_quantised, convolutions, .timeout = 300)
+{
+    families(conv_rows);
+    device_f32(conv_more_rows);
+}
+
+/* Biases of channels that nothing reads may be as large as 32 bits go: the sum is one of 33. */
+static void bias_rows(void)
+{
+    for (int i = 0; i < 2; i++) {
+        const int32_t bias[4] = {INT32_MAX, INT32_MIN, INT32_MAX - 3, 5};
+        struct cross *c = cross_new(OP_QLinearConv);
+        cross_input(c, U8, 4, (int64_t[]){1, 3, 3, 40}, false);
+        number(c, 0.5f);
+        cross_data(c, U8, 0, NULL, i == 0 ? "" : "\xff", true);
+        cross_input(c, I8, 4, (int64_t[]){4, 40, 1, 1}, true);
+        number(c, 2.5e-8f);
+        zero(c, I8, 1);
+        number(c, 0.25f);
+        zero(c, I8, 1);
+        cross_data(c, I32, 1, (int64_t[]){4}, bias, true);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_check(c);
+    }
+}
+
+Test(vulkan_quantised, large_biases)
+{
+    device_f32(bias_rows);
+}
+
+/* Where floats are stored as f16 bytes are the same. */
+static void conv_once(void)
+{
+    conv(&(struct conv){12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, 0, 0});
+    conv(&(struct conv){24, 24, 24, 3, 2, 2, I8, I8, I8, true, true, true, 0, 0});
+}
+
+Test(vulkan_quantised, beside_halves, .timeout = 300)
+{
+    device_each(conv_once);
+}
+
+static void matmul(enum op op, int64_t m, int64_t k, int64_t n, enum pen_dtype a, enum pen_dtype b, bool per_column)
+{
+    struct cross *c = cross_new(op);
+    bool gemm = op == OP_QGemm;
+    cross_input(c, a, gemm ? 2 : 3, gemm ? (int64_t[]){m, k} : (int64_t[]){2, m, k}, false);
+    scale(c, 1, 0.01f, 0.02f);
+    zero(c, a, 1);
+    cross_input(c, b, 2, (int64_t[]){k, n}, true);
+    scale(c, per_column ? n : 1, 0.001f, 0.02f);
+    zero(c, b, per_column ? n : 1);
+    if (gemm) {
+        cross_input(c, I32, 1, (int64_t[]){n}, true);
+    }
+    scale(c, 1, 0.02f, 0.4f);
+    zero(c, a, 1);
+    cross_check(c);
+}
+
+/* Scales that make ties between two results. */
+static void ties(float w_scale, float y_scale)
+{
+    struct cross *c = cross_new(OP_QGemm);
+    cross_input(c, I8, 2, (int64_t[]){40, 9}, false);
+    number(c, 0.5f);
+    zero(c, I8, 1);
+    cross_input(c, I8, 2, (int64_t[]){9, 30}, true);
+    number(c, w_scale);
+    zero(c, I8, 30);
+    cross_input(c, I32, 1, (int64_t[]){30}, true);
+    number(c, y_scale);
+    zero(c, I8, 1);
+    cross_check(c);
+}
+
+static void matmul_rows(void)
+{
+    for (int i = 0; i < 4; i++) {
+        matmul(i & 1 ? OP_QGemm : OP_QLinearMatMul, cross_pick(1, 70), cross_pick(1, 300), cross_pick(2, 90),
+               i & 2 ? U8 : I8, i & 2 ? U8 : I8, (i & 2) != 0);
+    }
+    matmul(OP_QLinearMatMul, 1, 1024, 200, U8, I8, true);
+}
+
+static void tie_rows(void)
+{
+    ties(0.25f, 64.0f);
+    ties(0.75f, 96.0f);
+    ties(0.1f, 3.0f);
+    ties(3.0f, 700.0f);
+}
+
+Test(vulkan_quantised, matrices, .timeout = 300)
+{
+    families(matmul_rows);
+    device_f32(tie_rows);
+}
+
+static void sum_rows(void)
+{
+    for (int i = 0; i < 8; i++) {
+        struct cross *c = cross_new(OP_MatMulInteger);
+        cross_input(c, i & 1 ? U8 : I8, 2, (int64_t[]){19, 130}, false);
+        cross_input(c, i & 2 ? U8 : I8, 2, (int64_t[]){130, 41}, (i & 4) != 0);
+        cross_input(c, i & 1 ? U8 : I8, 0, NULL, (i & 3) != 3); /* a zero point that is computed */
+        zero(c, i & 2 ? U8 : I8, 41);
+        cross_check(c);
+    }
+    for (int i = 0; i < 4; i++) {
+        struct cross *c = cross_new(OP_ConvInteger);
+        cross_input(c, U8, 4, (int64_t[]){1, 8, 8, 6}, false);
+        cross_input(c, U8, 4, (int64_t[]){i & 2 ? 6 : 10, i & 2 ? 1 : 6, 3, 3}, true);
+        cross_input(c, U8, 0, NULL, i == 0);
+        if (i & 1) {
+            zero(c, U8, 1);
+        }
+        cross_int(c, ATTR_group, i & 2 ? 6 : 1);
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_ints(c, ATTR_pads, 4, (int64_t[]){1, 1, 1, 1});
+        cross_check(c);
+    }
+}
+
+/* Both sides computed, batches that broadcast. */
+static void computed_rows(void)
+{
+    struct cross *c = cross_new(OP_MatMulInteger);
+    cross_input(c, U8, 4, (int64_t[]){2, 1, 3, 40}, false);
+    cross_input(c, I8, 3, (int64_t[]){3, 40, 19}, false);
+    cross_input(c, U8, 0, NULL, false);
+    cross_check(c);
+    for (int i = 0; i < 3; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        c = cross_new(OP_QLinearMatMul);
+        cross_input(c, dtype, 3, (int64_t[]){2, 13, 70}, false);
+        number(c, 0.011f);
+        zero(c, dtype, 1);
+        cross_input(c, I8, 3, (int64_t[]){2, 70, 18}, false);
+        scale(c, i == 2 ? 18 : 1, 0.01f, 0.03f);
+        cross_input(c, I8, i == 2, (int64_t[]){18}, i == 2);
+        number(c, 0.09f);
+        zero(c, dtype, 1);
+        cross_check(c);
+    }
+}
+
+static void sums_all(void)
+{
+    sum_rows();
+    computed_rows();
+}
+
+Test(vulkan_quantised, sums, .timeout = 300)
+{
+    device_f32(sums_all);
+}
+
+Test(vulkan_quantised, what_it_leaves_to_others)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    struct cross *c = cross_new(OP_QLinearConv); /* computed weights */
+    cross_input(c, U8, 4, (int64_t[]){1, 5, 5, 3}, false);
+    number(c, 0.1f);
+    zero(c, U8, 1);
+    cross_input(c, U8, 4, (int64_t[]){4, 3, 3, 3}, false);
+    number(c, 0.1f);
+    zero(c, U8, 1);
+    number(c, 0.1f);
+    zero(c, U8, 1);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_refused(c);
+    c = cross_new(OP_QLinearAdd); /* a scale that is computed */
+    cross_input(c, U8, 1, (int64_t[]){4}, false);
+    cross_input(c, F32, 0, NULL, false);
+    zero(c, U8, 1);
+    cross_input(c, U8, 1, (int64_t[]){4}, false);
+    number(c, 0.1f);
+    zero(c, U8, 1);
+    number(c, 0.1f);
+    zero(c, U8, 1);
+    cross_refused(c);
+    device_close(b);
+}
+
+/* ---- to and from bytes ---- */
+
+static void crossing_rows(void)
+{
+    for (int i = 0; i < 12; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        int64_t axis = i / 2 % 3, dims[3] = {5, 13, 31};
+        bool one = i >= 6;
+        struct cross *c = cross_new(OP_QuantizeLinear);
+        cross_range(c, -30.0f, 30.0f);
+        cross_input(c, F32, 3, dims, false);
+        scale(c, one ? 1 : dims[axis], 0.05f, 0.3f);
+        zero(c, dtype, one ? 1 : dims[axis]);
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+        c = cross_new(OP_DequantizeLinear);
+        cross_input(c, i % 3 == 2 ? I32 : dtype, 3, dims, false);
+        cross_range(c, 0.05f, 0.3f);
+        cross_input(c, F32, one ? 0 : 1, &dims[axis], i % 4 == 0);
+        if (i != 7) {
+            zero(c, i % 3 == 2 ? I32 : dtype, one ? 1 : dims[axis]);
+        }
+        cross_int(c, ATTR_axis, axis);
+        cross_check(c);
+    }
+    struct cross *c = cross_new(OP_QuantizeLinear);
+    cross_input(c, F32, 2, (int64_t[]){4, 8}, false);
+    cross_range(c, 0.01f, 0.1f);
+    cross_input(c, F32, 2, (int64_t[]){4, 2}, true);
+    cross_int(c, ATTR_axis, 1);
+    cross_int(c, ATTR_block_size, 4);
+    cross_check(c);
+}
+
+/* Ties, quotients that round to one, the ends of the range, what is no number. */
+static void edge_rows(void)
+{
+    const float x[16] = {0.25f,    0.75f,  1.25f,     -0.25f, -0.75f,  1000.0f, -1000.0f, 63.75f,
+                         INFINITY, 1e-40f, -INFINITY, 0.0f,   3.3e38f, -0.0f,   1e-30f,   NAN};
+    const float scales[] = {0.5f, 0.1f, 1e-3f, 3.0f, 1e-20f, 1e20f};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        struct cross *c = cross_new(OP_QuantizeLinear);
+        cross_data(c, F32, 1, (int64_t[]){16}, x, false);
+        number(c, scales[i]);
+        cross_data(c, U8, 0, NULL, "\x03", true);
+        cross_check(c);
+    }
+    static float many[4096];
+    for (int i = 0; i < 4096; i++) { /* products of a scale and halves: each is a tie, or next to one */
+        many[i] = ((float)(i % 512) * 0.5f - 64.0f) * 0.0173f * (1.0f + (float)(i / 512 - 4) * 0x1p-23f);
+    }
+    struct cross *c = cross_new(OP_QuantizeLinear);
+    cross_data(c, F32, 1, (int64_t[]){4096}, many, false);
+    number(c, 0.0173f);
+    cross_data(c, I8, 0, NULL, "\x05", true);
+    cross_check(c);
+}
+
+static void dynamic_rows(void)
+{
+    const float ranges[][2] = {{-1.0f, 2.0f}, {0.5f, 3.0f}, {-3.0f, -1.0f}, {0.0f, 0.0f}, {-127.5f, 127.5f}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct cross *c = cross_new(OP_DynamicQuantizeLinear);
+        cross_range(c, ranges[i][0], ranges[i][1]);
+        cross_input(c, F32, 3, (int64_t[]){3, i == 0 ? 7001 : 17, 3}, false);
+        cross_outputs(c, 3);
+        cross_check(c);
+    }
+}
+
+static void to_bytes_all(void)
+{
+    crossing_rows();
+    edge_rows();
+    dynamic_rows();
+}
+
+Test(vulkan_quantised, to_and_from_bytes, .timeout = 300)
+{
+    device_f32(to_bytes_all);
+}
+
+/* ---- tables ---- */
+
+/* Dims of which some are 1, as many as `mask` says: every form of broadcasting. */
+static void shrunk(const int64_t *dims, unsigned mask, int64_t *ret)
+{
+    for (unsigned d = 0; d < 4; d++) {
+        ret[d] = mask >> d & 1 ? 1 : dims[d];
+    }
+}
+
+static void pair_rows(void)
+{
+    static const float scales[][3] = {{0.5f, 0.25f, 0.5f},   {0.0625f, 0.5f, 1.0f}, {0.02f, 0.03f, 0.04f},
+                                      {9.0f, 8.0f, 1e-4f},   {1e-6f, 1e-7f, 1.0f},  {0.1f, -0.2f, 0.3f},
+                                      {1e30f, 1e30f, 1e-30f}};
+    for (unsigned i = 0; i < 256; i += i < 32 ? 1 : 7) {
+        const float *f = scales[i % (sizeof scales / sizeof *scales)];
+        const int64_t dims[4] = {cross_pick(2, 3), cross_pick(2, 9), cross_pick(2, 12), cross_pick(2, 30)};
+        int64_t a[4], b[4];
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(i >> 1 & 1 ? OP_QLinearAdd : OP_QLinearMul);
+        shrunk(dims, i >> 2 & 7, a);
+        shrunk(dims, i >> 4 & 15, b);
+        cross_input(c, dtype, 4, a, false);
+        number(c, f[0]);
+        zero(c, dtype, 1);
+        cross_input(c, dtype, 4, b, false);
+        number(c, f[1]);
+        zero(c, dtype, 1);
+        number(c, f[2]);
+        zero(c, dtype, 1);
+        cross_int(c, ATTR_fixed_point, i >> 1 & i >> 2 & 1);
+        cross_check(c);
+    }
+}
+
+static struct cross *qlinear(enum op op, enum pen_dtype dtype, int32_t rank, const int64_t *dims, float step)
+{
+    struct cross *c = cross_new(op);
+    cross_input(c, dtype, rank, dims, false);
+    scale(c, 1, 0.02f, 0.06f);
+    zero(c, dtype, 1);
+    scale(c, 1, step, step * 1.5f);
+    zero(c, dtype, 1);
+    return c;
+}
+
+static void table_rows(void)
+{
+    for (int i = 0; i < 6; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        const int64_t dims[3] = {7, 30, 130};
+        cross_check(qlinear(OP_QLinearSigmoid, dtype, 3, dims, 0.004f));
+        struct cross *c = qlinear(OP_QLinearLeakyRelu, dtype, 3, dims, 0.03f);
+        cross_float(c, ATTR_alpha, 0.1f);
+        cross_check(c);
+        c = qlinear(OP_QLinearSoftmax, dtype, 3, dims, 0.001f);
+        cross_int(c, ATTR_axis, i / 2);
+        cross_check(c);
+    }
+    for (int64_t n = 1; n < 7000; n = n * 3 + 1) {
+        struct cross *c = cross_new(OP_ByteTable);
+        cross_input(c, n & 1 ? U8 : I8, 1, &n, false);
+        cross_input(c, n & 2 ? U8 : I8, 1, (int64_t[]){256}, true);
+        cross_check(c);
+    }
+}
+
+/* Equal bytes: results that lie between two; a row of one; many. */
+static void softmax_ties(void)
+{
+    static const uint8_t same[512];
+    static const int64_t counts[] = {1, 2, 3, 64, 170, 512};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct cross *c = cross_new(OP_QLinearSoftmax);
+        cross_data(c, U8, 2, (int64_t[]){1, counts[i]}, same, false);
+        number(c, 0.1f);
+        zero(c, U8, 1);
+        number(c, 0.00390625f);
+        cross_data(c, U8, 0, NULL, "", true);
+        cross_check(c);
+    }
+}
+
+static void concat_rows(void)
+{
+    for (int i = 0; i < 4; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = cross_new(OP_QLinearConcat);
+        number(c, 0.05f);
+        zero(c, dtype, 1);
+        for (int64_t k = 0; k < 3; k++) {
+            int64_t dims[3] = {3, 5, 7};
+            dims[i % 3] += k;
+            cross_input(c, dtype, 3, dims, false);
+            number(c, k == 1 ? 0.05f : 0.031f);
+            zero(c, dtype, 1);
+        }
+        cross_int(c, ATTR_axis, i % 3);
+        cross_check(c);
+    }
+}
+
+static void tables_all(void)
+{
+    pair_rows();
+    table_rows();
+    softmax_ties();
+    concat_rows();
+}
+
+Test(vulkan_quantised, tables, .timeout = 300)
+{
+    device_f32(tables_all);
+}
+
+/* ---- pools, resizing ---- */
+
+static void window(struct cross *c, int i)
+{
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){3, 4});
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){2, 1});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){1, 2, 1, 0});
+    cross_int(c, ATTR_count_include_pad, i & 2 ? 1 : 0);
+    cross_int(c, ATTR_ceil_mode, i & 4 ? 1 : 0);
+}
+
+/* Means with as many halves as may be: both scales alike, or twice each other. */
+static void mean_ties(enum pen_dtype dtype, float x_scale, float y_scale)
+{
+    struct cross *c = cross_new(OP_QLinearAveragePool);
+    cross_input(c, dtype, 4, (int64_t[]){1, 12, 12, 9}, false);
+    number(c, x_scale);
+    zero(c, dtype, 1);
+    number(c, y_scale);
+    zero(c, dtype, 1);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){2, 3});
+    cross_check(c);
+}
+
+static void pool_rows(void)
+{
+    for (int i = 0; i < 8; i++) {
+        enum pen_dtype dtype = i & 1 ? U8 : I8;
+        struct cross *c = qlinear(OP_QLinearGlobalAveragePool, dtype, 4, (int64_t[]){2, 7, 9, 33}, 0.01f);
+        if (i & 2) {
+            cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        }
+        cross_check(c);
+        c = qlinear(OP_QLinearAveragePool, dtype, 4, (int64_t[]){2, 11, 9, 33}, 0.02f);
+        window(c, i);
+        cross_check(c);
+        c = cross_new(OP_MaxPool);
+        cross_input(c, dtype, 4, (int64_t[]){2, 12, 13, 21}, false);
+        window(c, i & ~2);
+        cross_check(c);
+    }
+    mean_ties(U8, 0.1f, 0.1f);
+    mean_ties(I8, 0.013f, 0.026f);
+    mean_ties(I8, 0.75f, 0.5f);
+}
+
+static void resize_rows(void)
+{
+    static const char *const modes[] = {"asymmetric", "half_pixel", "align_corners"};
+    for (int i = 0; i < 6; i++) {
+        struct cross *c = cross_new(OP_Resize);
+        cross_input(c, i & 1 ? U8 : I8, 4, (int64_t[]){2, 5, 7, 3}, false);
+        cross_omit(c);
+        cross_omit(c);
+        cross_i64(c, 4, (int64_t[]){2, 11, 4, 3});
+        cross_text(c, ATTR_mode, "linear");
+        cross_text(c, ATTR_coordinate_transformation_mode, modes[i / 2]);
+        cross_int(c, ATTR_fixed_point, 1);
+        cross_check(c);
+        c = cross_new(OP_Resize);
+        cross_input(c, i == 0 ? I64 : i == 1 ? I32 : U8, 4, (int64_t[]){2, 5, 7, 3}, false);
+        cross_omit(c);
+        cross_omit(c);
+        cross_i64(c, 4, (int64_t[]){2, 11, 4, 3});
+        cross_text(c, ATTR_mode, "nearest");
+        cross_text(c, ATTR_coordinate_transformation_mode, modes[i / 2]);
+        cross_check(c);
+    }
+}
+
+static void largest_rows(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct cross *c = cross_new(i & 1 ? OP_ArgMin : OP_ArgMax);
+        cross_input(c, i & 2 ? U8 : I8, 3, (int64_t[]){3, 50, 7}, false);
+        cross_int(c, ATTR_axis, 1);
+        cross_int(c, ATTR_select_last_index, i & 1);
+        cross_check(c);
+    }
+}
+
+static void pools_all(void)
+{
+    largest_rows();
+    pool_rows();
+    resize_rows();
+}
+
+Test(vulkan_quantised, pools_and_sizes, .timeout = 300)
+{
+    device_f32(pools_all);
+}
+
+/* ---- weights of few bits ---- */
+
+static void nbits(int64_t rows, int64_t k, int64_t n, int64_t bits, int64_t block, int zeros, bool bias)
+{
+    const int64_t blocks = (k + block - 1) / block;
+    struct cross *c = cross_new(OP_MatMulNBits);
+    cross_input(c, F32, 2, (int64_t[]){rows, k}, false);
+    cross_input(c, U8, 3, (int64_t[]){n, blocks, block * bits / 8}, true);
+    cross_range(c, 0.0002f, 0.001f);
+    cross_input(c, F32, 1, (int64_t[]){n * blocks}, true);
+    if (zeros == 1) {
+        cross_input(c, U8, 1, (int64_t[]){n * ((blocks * bits + 7) / 8)}, true);
+    } else if (zeros == 2) {
+        cross_range(c, 1.0f, 3.0f);
+        cross_input(c, F32, 1, (int64_t[]){n * blocks}, true);
+    } else {
+        cross_omit(c);
+    }
+    cross_omit(c);
+    if (bias) {
+        cross_range(c, -1.0f, 1.0f);
+        cross_input(c, F32, 1, (int64_t[]){n}, true);
+    } else {
+        cross_omit(c);
+    }
+    cross_int(c, ATTR_K, k);
+    cross_int(c, ATTR_N, n);
+    cross_int(c, ATTR_bits, bits);
+    cross_int(c, ATTR_block_size, block);
+    cross_check(c);
+}
+
+static void nbits_rows(void)
+{
+    nbits(1, 256, 70, 4, 32, 0, false);
+    nbits(3, 200, 33, 4, 16, 1, true);
+    nbits(37, 130, 65, 4, 64, 1, true);
+    nbits(5, 96, 20, 8, 32, 1, false);
+    nbits(70, 80, 66, 2, 16, 2, true);
+    nbits(2, 1100, 9, 8, 16, 0, true);
+}
+
+Test(vulkan_quantised, weights_of_few_bits, .timeout = 300)
+{
+    static const struct {
+        enum pen_precision precision;
+        const char *kernels;
+    } all[] = {{PEN_PRECISION_F32, "simple"},
+               {PEN_PRECISION_F32, "tiled"},
+               {PEN_PRECISION_F32, "gemv"},
+               {PEN_PRECISION_F16_STORAGE, "gemv"}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        bool full = all[i].precision == PEN_PRECISION_F32;
+        struct backend *b = device_open(all[i].precision, all[i].kernels);
+        cross_backend(&backend_vulkan, b, full ? 1e-5 : 2e-3, full ? 1e-4 : 1e-2);
+        nbits_rows();
+        device_close(b);
+    }
+}
