@@ -86,7 +86,7 @@ static void placement_describe(struct pen_model *m)
 
 static void precision_explain(const struct pen_model *m)
 {
-    bool integers = m->precision != m->engine->options.precision;
+    bool integers = m->precision == PEN_PRECISION_INT8;
     explain_say(m->engine->options.explain, PEN_CHOICE_PRECISION, "the model", pen_engine_precision_name(m->precision),
                 "%s",
                 integers ? "its products are all of integers, whatever floats are computed in"
@@ -169,7 +169,7 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         pen_model_free(m);
         return status;
     }
-    m->precision = precision_of(m->graph, engine->options.precision);
+    m->precision = precision_of(m->graph, precision_of_floats(engine->options.precision));
     precision_explain(m);
     if (m->precision == PEN_PRECISION_INT8 && !KEPT(precision_int8)) {
         pen_model_free(m);

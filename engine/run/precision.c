@@ -156,3 +156,8 @@ enum pen_precision precision_of(const struct graph *g, enum pen_precision otherw
     bool integers = products ? !s.float_product : s.integer_value && !s.float_value;
     return integers ? PEN_PRECISION_INT8 : otherwise;
 }
+
+enum pen_precision precision_of_floats(enum pen_precision precision)
+{
+    return precision == PEN_PRECISION_INT8 ? PEN_PRECISION_F32 : precision;
+}

@@ -18,6 +18,7 @@ if ! "$bin/penstock-engine" info --backend vulkan --vk-allow-software --vk-valid
     exit 0
 fi
 passed=0 failed=0
+options=() # of each call of run_set: further options of verify
 
 # run_set NAME LEAST PRECISION PATH...: at least LEAST pass, nothing is wrong.
 run_set() {
@@ -25,7 +26,7 @@ run_set() {
     shift 3
     local expected=tests/conformance/expected-failures.txt
     out=$(timeout 1500 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --vk-validate --precision "$precision" \
-        --jobs "$(nproc)" --expected $expected "$@" 2>/dev/null)
+        --jobs "$(nproc)" --expected $expected "${options[@]}" "$@" 2>/dev/null)
     read -r p f s < <(tail -n 1 <<<"$out" | sed 's/[a-z,]//g')
     grep '^fail' <<<"$out" | cut -f 2,4,6 | sed 's/^/  wrong: /'
     if [ "${p:-0}" -lt "$least" ]; then
@@ -36,16 +37,32 @@ run_set() {
     passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
 }
 
-# exact_set LEAST PATH...: as run_set in f32, and no result is off by anything.
+# exact_set LEAST PATH...: as run_set, in f32 and in int8, and no result of int8 is off by anything.
 exact_set() {
-    local least=$1 out off
+    local least=$1 exact
     shift
     run_set "quantised models" "$least" f32 "$@"
-    off=$(timeout 600 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --jobs "$(nproc)" "$@" 2>/dev/null | awk -F'\t' '$1 == "pass" && $4 != 0')
-    if [ -n "$off" ]; then
-        cut -f 2,4 <<<"$off" | sed 's/^/  not to the last bit: /'
+    exact=$(timeout 600 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --precision int8 --jobs "$(nproc)" "$@" 2>/dev/null |
+        awk -F'\t' '$1 == "pass" && $4 == 0 { n++ } END { print n + 0 }')
+    printf '%-36s %d to the last bit\n' "quantised models, int8" "$exact"
+    if [ "$exact" -lt "$least" ]; then
+        echo "  $least are expected"
         failed=$((failed + 1))
     fi
+}
+
+# halves_sets LEAST PATH...: files of 16-bit floats, and others, where products are of f16, by each way that the device has: f16_math, the loops that stand in for
+# cooperative matrices, and the matrices themselves.
+halves_sets() {
+    local least=$1 offered
+    shift
+    offered=$("$bin/penstock-engine" info --backend vulkan --vk-allow-software 2>/dev/null | grep -A1 '^  vulkan ')
+    [[ $offered == *f16_math* ]] && run_set "16-bit models" "$least" f16_math "$@"
+    options=(--vk-kernels cm --vk-f16-trial off)
+    [[ $offered == *f16_math* ]] && run_set "16-bit models, by matrices" "$least" f16_math "$@"
+    options=()
+    [[ $offered == *f16_mma* ]] && run_set "16-bit models" "$least" f16_mma "$@"
+    return 0
 }
 
 small=("$shared"/models/onnx/{mnist_8,blazeface_front} "$shared"/models/tfjs/{blazeface,mobilenet_v2_050_96_features})
@@ -53,9 +70,12 @@ if [ "$quick" = --quick ]; then
     run_set "small models" 7 f32 "${small[@]}"
     run_set "small models" 5 f16_storage "${small[@]:0:3}"
     exact_set 18 "$shared"/models/*/*_{int8,u8}
+    halves_sets 2 "$shared/models/onnx/squeezenet11_fp16"
 else
     run_set "models, simple kernels" 72 f32 "$shared"/models/*
     [ "$quick" = --f32 ] || run_set "models" 76 f16_storage "$shared"/models/*
+    exact_set 18 "$shared"/models/*/*_{int8,u8}
+    halves_sets 7 "$shared"/models/onnx/{squeezenet11_fp16,mnist_8} "$shared/models/tflite/face_detection_short_f16"
     run_set "official node cases" 750 f32 "$shared/conformance/onnx/node"
 fi
 echo "$passed passed, $failed failed, 0 skipped"

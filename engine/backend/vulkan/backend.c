@@ -96,11 +96,12 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
                                     struct pen_error *reterr)
 {
     enum pen_precision p = config->precision;
-    if (p > PEN_PRECISION_F16_MATH) {
+    if (p > PEN_PRECISION_F16_MATH && p != PEN_PRECISION_INT8) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the vulkan backend computes in %s, %s, %s or %s; ask for one of them",
+                             "the vulkan backend computes in %s, %s, %s, %s or %s; ask for one of them",
                              precision_name(PEN_PRECISION_F32), precision_name(PEN_PRECISION_F16_STORAGE),
-                             precision_name(PEN_PRECISION_F16_MMA), precision_name(PEN_PRECISION_F16_MATH));
+                             precision_name(PEN_PRECISION_F16_MMA), precision_name(PEN_PRECISION_F16_MATH),
+                             precision_name(PEN_PRECISION_INT8));
     }
     struct backend *b = calloc(1, sizeof *b);
     if (b == NULL) {
@@ -128,13 +129,13 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
     return PEN_OK;
 }
 
-/* Without those of f16 that fail their self-test. */
+/* Without those of f16 and of bytes that fail their self-test. */
 static uint32_t precisions_tested(const struct backend_config *config, uint32_t has)
 {
     struct backend_config c = *config;
     c.vulkan.cache_dir = NULL;
     c.vulkan.beside_count = 0;
-    for (uint32_t p = PEN_PRECISION_F16_STORAGE; p <= PEN_PRECISION_F16_MATH; p++) {
+    for (uint32_t p = PEN_PRECISION_F16_STORAGE; p <= PEN_PRECISION_INT8; p++) {
         struct backend *b = NULL;
         c.precision = (enum pen_precision)p;
         if ((has & 1u << p) != 0 && backend_open(&c, &b, NULL) != PEN_OK) {

@@ -21,7 +21,8 @@ enum pen_status vk_backend_choose(struct vk_instance *in, const struct pen_vulka
 
 enum pen_precision vk_backend_precision(const struct backend *b)
 {
-    return b->config.precision == PEN_PRECISION_ANY ? PEN_PRECISION_F32 : b->config.precision;
+    bool floats = b->config.precision >= PEN_PRECISION_F32 && b->config.precision <= PEN_PRECISION_F16_MATH;
+    return floats ? b->config.precision : PEN_PRECISION_F32;
 }
 
 enum pen_status vk_backend_device_open(struct backend *b, struct vk_device **ret_device, struct pen_error *reterr)

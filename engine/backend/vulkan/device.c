@@ -93,7 +93,7 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
 
 uint32_t vk_precisions(const struct vk_device_info *info)
 {
-    uint32_t has = 1u << PEN_PRECISION_F32;
+    uint32_t has = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_INT8; /* bytes: a device without them is unfit */
     has |= info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0;
     has |= info->coopmat.kind != VK_COOPMAT_NONE ? 1u << PEN_PRECISION_F16_MMA : 0;
     return has | (info->f16_storage && info->f16_math ? 1u << PEN_PRECISION_F16_MATH : 0);
