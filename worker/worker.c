@@ -199,6 +199,16 @@ static void device_files_check(const struct pen_engine *engine)
                   flag_value(engine, "vk_cache_dir"), cache + 10);
 }
 
+/* Kernels that a driver computes wrong are left out: slower than its maker meant, and worth a newer driver. */
+static void device_kernels_check(const struct pen_engine *engine)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(flags[i].name, "selftest.", 9) == 0 && strncmp(flags[i].value, "wrong", 5) == 0)
+            log_event(LOG_WARN, "kernels_wrong", "test=%s error=%s", flags[i].name, flags[i].value);
+}
+
 /* The engine's flags a second time, for jobs in debug mode. */
 static enum pen_status debugger_make(struct worker *worker, struct pen_error *reterr)
 {
@@ -236,6 +246,7 @@ static int models_load(struct worker *worker)
         return WORKER_EXIT_USAGE;
     }
     device_files_check(worker->engine);
+    device_kernels_check(worker->engine);
     old_use_warn(options);
     if (options->allow_debug)
         status = debugger_make(worker, &error);

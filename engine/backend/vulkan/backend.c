@@ -87,6 +87,11 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
         return status;
     }
     status = vk_selftest(b, reterr);
+    for (uint32_t f = 0; f < VK_FAMILY_COUNT; f++) {
+        atomic_store(&b->families[f], 0);
+    }
+    atomic_store(&b->bytes_products[0], 0);
+    atomic_store(&b->bytes_products[1], 0);
     b->seen =
         status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
     return status;
@@ -214,6 +219,7 @@ static void describe(const struct backend *b, void (*say)(void *context, const c
     say(context, "vulkan.class", vk_device_class_name(b->kernels.device));
     tuned_say(b, say, context);
     say(context, "vulkan.pipeline_cache", vk_pipelines_cache(b->device->pipelines));
+    vk_selftest_say(b, say, context);
     say_number(say, context, "vulkan.memory_bytes", d->memory_bytes);
     vk_features_say(d, say, context);
 }
@@ -255,6 +261,9 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     }
     if (!kept_takes(KEPT_VULKAN, g, n)) {
         return vk_refuse(ret_reason, "no kernel for this element type in this build");
+    }
+    if (backend != NULL && backend->bytes_wrong && (op == &vk_op_qproduct || op == &vk_op_quantise)) {
+        return vk_refuse(ret_reason, "the device computes products of bytes or their rounding wrong");
     }
     return op->supports(g, n, ret_reason);
 }

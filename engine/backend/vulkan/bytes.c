@@ -28,6 +28,7 @@ static struct vk_choice choose(const struct vk_build *b, const struct vk_product
 {
     struct vk_kernels k = b->exec->plan->backend->kernels;
     k.cm = false;
+    k.families_off = 0;
     k.conv = VK_CONV_AUTO;
     for (uint32_t i = 0; i < VK_CLASSES; i++) {
         k.tuned[i] = VK_FAMILY_AUTO;

@@ -146,7 +146,12 @@ void vk_exec_kernels(const struct exec *e,
         }
         chosen_text(b, (enum vk_chosen_by)e->chosen_by[i], why, sizeof why);
         size_t used = strlen(why);
-        snprintf(why + used, sizeof why - used, "floats stored as %s", storage);
+        if (strncmp(kernel, "qconv", 5) == 0) {
+            snprintf(why + used, sizeof why - used, "bytes, summed in 32 bits%s",
+                     strstr(kernel, "_dot") != NULL ? "; four products an instruction" : "");
+        } else {
+            snprintf(why + used, sizeof why - used, "floats stored as %s", storage);
+        }
         say(context, i, kernel, why);
     }
 }

@@ -62,7 +62,8 @@ struct vk_kernels {
         subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
     uint32_t invocations, shared_bytes;
     uint8_t tuned[VK_CLASSES]; /* enum vk_family */
-    uint32_t bytes_off;        /* kernels of products of bytes that failed their self-test: vk_bytes_bit */
+    uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
+    uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
 };
 
 /* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes. */

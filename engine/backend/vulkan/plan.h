@@ -13,6 +13,12 @@
 #include "backend/vulkan/range.h"
 #include "backend/vulkan/storage.h"
 
+#define VK_VERDICTS_MAX 24
+/* What the self-test of a family gave: "ok", or why it is not used. */
+struct vk_verdict {
+    char name[24], text[104];
+};
+
 #define VK_BESIDE_MAX 15 /* devices of one backend besides its first */
 
 struct vk_seen;
@@ -28,10 +34,13 @@ struct backend {
     bool f16_trial;             /* storage.h */
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
-    atomic_uint families[VK_FAMILY_COUNT];         /* products of the execs made so far, by the family that runs them */
-    atomic_uint bytes_products[2];                 /* of bytes: by plain kernels, by those that multiply four at once */
-    atomic_uint winograds;                         /* convolutions of these execs that run by Winograd's method */
-    uint32_t repeats;                              /* while the tuner measures; else 0 */
+    atomic_uint families[VK_FAMILY_COUNT];       /* products of the execs made so far, by the family that runs them */
+    atomic_uint bytes_products[2];               /* of bytes: by plain kernels, by those that multiply four at once */
+    atomic_uint winograds;                       /* convolutions of these execs that run by Winograd's method */
+    struct vk_verdict verdicts[VK_VERDICTS_MAX]; /* selftest.h: of each family that was tried when it was opened */
+    uint32_t verdict_count;
+    bool bytes_wrong; /* no kernel of products of bytes, or of their rounding, is right here */
+    uint32_t repeats; /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
     uint32_t beside_count;
@@ -233,7 +242,7 @@ enum pen_status vk_record(struct exec *e, struct pen_error *reterr);
 
 /* ---- current.c: the device that a backend works on now ---- */
 
-/* What it computes in, ANY being f32. */
+/* What it computes floats in: f32 for ANY and INT8. */
 enum pen_precision vk_backend_precision(const struct backend *b);
 /* Lists the devices and chooses one. */
 enum pen_status vk_backend_choose(struct vk_instance *in, const struct pen_vulkan_options *options,

@@ -56,7 +56,7 @@ static enum pen_status plan_make(struct backend *b, struct vk_single *s, uint32_
     for (uint32_t v = 0; v < s->g->value_count; v++) {
         const struct value *value = &s->g->values[v];
         s->facts[v] =
-            (struct fact){.dtype = PEN_DTYPE_F32, .shape = value->shape, .data = value->data, .bytes = value->bytes};
+            (struct fact){.dtype = value->dtype, .shape = value->shape, .data = value->data, .bytes = value->bytes};
     }
     s->env = (struct shape_env){.g = s->g, .facts = s->facts};
     return vk_plan_shell(b, s->g, &part, &s->plan, reterr);
@@ -153,6 +153,78 @@ enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t
         status = plan_make(b, ret_single, node, reterr);
     }
     return finish(ret_single, status, reterr);
+}
+
+#define NODE_INPUTS 9
+
+static enum pen_status input_make(struct vk_single *s, const struct vk_single_value *in, uint32_t *ret_value)
+{
+    size_t bytes = 0;
+    enum pen_status status = shape_bytes(&in->shape, in->dtype, 0, &bytes);
+    if (status == PEN_OK && in->data != NULL) {
+        return graph_constant(s->g, NULL, in->dtype, &in->shape, in->data, bytes, false, ret_value);
+    }
+    if (status == PEN_OK) {
+        status = value_make(s, NULL, &in->shape, ret_value);
+    }
+    if (status == PEN_OK) {
+        s->g->values[*ret_value].dtype = in->dtype;
+        s->in[s->in_count++] = *ret_value;
+    }
+    return status;
+}
+
+enum pen_status vk_single_node(struct backend *b, enum op op, const struct vk_single_value *in, uint32_t in_count,
+                               const struct vk_single_value *out,
+                               enum pen_status (*attrs)(struct graph *g, uint32_t node), struct vk_single *ret_single,
+                               struct pen_error *reterr)
+{
+    uint32_t values[NODE_INPUTS], node = 0;
+    *ret_single = (struct vk_single){0};
+    enum pen_status status = graph_new(NULL, &ret_single->g);
+    for (uint32_t i = 0; i < in_count && i < NODE_INPUTS && status == PEN_OK; i++) {
+        status = input_make(ret_single, &in[i], &values[i]);
+    }
+    if (status == PEN_OK) {
+        status = value_make(ret_single, "y", &out->shape, &ret_single->out);
+    }
+    if (status == PEN_OK) {
+        ret_single->g->values[ret_single->out].dtype = out->dtype;
+        status = graph_node(ret_single->g, op, "tested", values, in_count, &ret_single->out, 1, &node);
+    }
+    if (status == PEN_OK && attrs != NULL) {
+        status = attrs(ret_single->g, node);
+    }
+    if (status == PEN_OK) {
+        status = plan_make(b, ret_single, node, reterr);
+    }
+    return finish(ret_single, status, reterr);
+}
+
+static struct buffer_view view_of(const struct vk_single *s, uint32_t value, void *data)
+{
+    const struct fact *f = &s->facts[value];
+    struct buffer_view view = {.data = data, .shape = f->shape, .dtype = f->dtype};
+    (void)shape_bytes(&f->shape, f->dtype, 0, &view.bytes);
+    return view;
+}
+
+enum pen_status vk_single_run(const struct vk_single *s, const void *const *in, void *out, struct pen_error *reterr)
+{
+    struct exec *exec = NULL;
+    struct buffer_view from[2], to = view_of(s, s->out, out);
+    for (uint32_t i = 0; i < s->in_count; i++) {
+        from[i] = view_of(s, s->in[i], (void *)(uintptr_t)in[i]);
+    }
+    enum pen_status status = vk_exec_make(s->plan, &s->env, &exec, reterr);
+    if (status == PEN_OK) {
+        status = vk_exec_submit(exec, from, &to, NULL, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_exec_wait(exec, reterr);
+    }
+    vk_exec_free(exec);
+    return status;
 }
 
 void vk_single_fini(struct vk_single *s)

@@ -21,6 +21,19 @@ enum pen_status vk_single_product(struct backend *b, const struct vk_product_sha
                                   struct pen_error *reterr);
 enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr);
+/* Any node: what goes in and comes out. data NULL: computed, at most two; they are the inputs of vk_single_run in order. */
+struct vk_single_value {
+    enum pen_dtype dtype;
+    struct shape shape;
+    const void *data; /* borrowed until the node is freed */
+};
+/* attrs: sets the node's attributes; NULL = none. */
+enum pen_status vk_single_node(struct backend *b, enum op op, const struct vk_single_value *in, uint32_t in_count,
+                               const struct vk_single_value *out,
+                               enum pen_status (*attrs)(struct graph *g, uint32_t node), struct vk_single *ret_single,
+                               struct pen_error *reterr);
+/* An exec and one run: in[] and out have the bytes of their shapes. */
+enum pen_status vk_single_run(const struct vk_single *s, const void *const *in, void *out, struct pen_error *reterr);
 void vk_single_fini(struct vk_single *s);
 /* The constant side, as [depth, outs]. */
 const float *vk_single_weights(const struct vk_single *s);

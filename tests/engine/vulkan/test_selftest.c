@@ -1,0 +1,178 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../xnnpack/cross.h"
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/selftest.h"
+#include "device.h"
+
+/* What the self-test says of each family, and what becomes of one that a driver computes wrong: results are spoilt as they come from the device. */
+
+static const char *spoilt[2]; /* kernels whose results are wrong */
+
+static void spoil(const char *kernels, void *result, size_t bytes)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (spoilt[i] != NULL && strcmp(kernels, spoilt[i]) == 0) {
+            ((uint8_t *)result)[bytes - 1] ^= 0x40; /* of the last element only */
+        }
+    }
+}
+
+static struct facts {
+    char text[4096];
+} facts;
+
+static void fact_add(void *context, const char *name, const char *value)
+{
+    struct facts *f = context;
+    size_t used = strlen(f->text);
+    snprintf(f->text + used, sizeof f->text - used, "%s=%s\n", name, value);
+}
+
+static bool said(const char *name, const char *value)
+{
+    char line[120];
+    snprintf(line, sizeof line, "selftest.vulkan.%s=%s", name, value);
+    return strstr(facts.text, line) != NULL;
+}
+
+static enum pen_status open_spoilt(enum pen_precision precision, const char *kernels, const char *first,
+                                   const char *second, struct backend **ret_backend)
+{
+    struct backend_config config = device_config(precision, kernels);
+    struct pen_error error = {0};
+    spoilt[0] = first;
+    spoilt[1] = second;
+    facts.text[0] = '\0';
+    vk_selftest_seam(true, spoil);
+    enum pen_status status = backend_vulkan.open(&config, ret_backend, &error);
+    vk_selftest_seam(false, NULL);
+    if (status == PEN_OK) {
+        backend_vulkan.describe(*ret_backend, fact_add, &facts);
+    } else {
+        cr_expect_neq(strstr(error.text, "computes wrong"), NULL, "%s", error.text);
+    }
+    return status;
+}
+
+static void device_needed(void)
+{
+    device_close(device_open(PEN_PRECISION_F32, "simple"));
+}
+
+static const char *const floats[] = {"simple", "tiled", "gemv", "split"};
+static const char *const bytes[] = {"bytes_simple",    "bytes_tiled",    "bytes_gemv",      "bytes_simple_dot",
+                                    "bytes_tiled_dot", "bytes_gemv_dot", "bytes_depthwise", "bytes_rounding"};
+
+Test(vulkan_selftest, every_family_is_tried_in_every_precision, .timeout = 300)
+{
+    static const enum pen_precision precisions[] = {PEN_PRECISION_F32, PEN_PRECISION_F16_STORAGE,
+                                                    PEN_PRECISION_F16_MATH, PEN_PRECISION_INT8};
+    for (size_t p = 0; p < sizeof precisions / sizeof precisions[0]; p++) {
+        bool dot = vk_backend_bytes_dot(device_open(precisions[p], "simple"), true);
+        struct backend *b = NULL;
+        cr_assert_eq(open_spoilt(precisions[p], "auto", NULL, NULL, &b), PEN_OK);
+        for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
+            cr_expect(said(floats[i], "ok"), "%s in\n%s", floats[i], facts.text);
+        }
+        for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+            bool there = dot || strstr(bytes[i], "dot") == NULL;
+            bool halves = p == 1 || p == 2; /* rounding is tried where floats are f32 */
+            there = there && !(halves && strcmp(bytes[i], "bytes_rounding") == 0);
+            cr_expect_eq(said(bytes[i], "ok"), there, "%s in\n%s", bytes[i], facts.text);
+        }
+        device_close(b);
+    }
+}
+
+Test(vulkan_selftest, a_wrong_family_is_left_out_and_said, .timeout = 300)
+{
+    static const struct {
+        enum pen_precision precision;
+        const char *family;
+    } rows[] = {{PEN_PRECISION_F32, "tiled"}, {PEN_PRECISION_F16_MATH, "cm"}};
+    struct backend *b = NULL;
+    device_needed();
+    cr_assert_eq(open_spoilt(PEN_PRECISION_F32, "auto", "tiled", NULL, &b), PEN_OK);
+    cr_expect(said("tiled", "wrong, not used: off by "), "%s", facts.text);
+    cr_expect(said("simple", "ok") && said("gemv", "ok") && said("split", "ok"));
+    device_close(b);
+    for (size_t i = 0; i < 2; i++) { /* asked for by name */
+        cr_assert_eq(open_spoilt(rows[i].precision, rows[i].family, NULL, NULL, &b), PEN_OK);
+        cr_expect(said(rows[i].family, "ok"), "%s", facts.text);
+        device_close(b);
+        cr_expect_eq(open_spoilt(rows[i].precision, rows[i].family, rows[i].family, NULL, &b), PEN_ERR_UNAVAILABLE);
+    }
+    cr_expect_eq(open_spoilt(PEN_PRECISION_F16_STORAGE, "auto", "simple", NULL, &b), PEN_ERR_UNAVAILABLE);
+}
+
+/* Rules go on to the next family. */
+Test(vulkan_selftest, rules_pass_by_what_is_left_out)
+{
+    const struct vk_product_shape shape = {VK_PRODUCT_MATRIX, 128, 128, 256, 1};
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_TILED);
+    k.families_off = 1u << VK_FAMILY_TILED;
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE);
+    k.tuned[vk_class_of(&shape)] = VK_FAMILY_TILED;
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE, "a table from another driver");
+}
+
+static void product_of_bytes(bool refused)
+{
+    static const float scale = 0.02f;
+    struct cross *c = cross_new(OP_QLinearMatMul);
+    cross_input(c, PEN_DTYPE_U8, 2, (int64_t[]){20, 30}, false);
+    for (int i = 0; i < 3; i++) {
+        cross_data(c, PEN_DTYPE_F32, 0, NULL, &scale, true);
+        cross_data(c, PEN_DTYPE_U8, 0, NULL, "\x05", true);
+        if (i == 0) {
+            cross_input(c, PEN_DTYPE_U8, 2, (int64_t[]){30, 9}, true);
+        }
+    }
+    (refused ? cross_refused : cross_check)(c);
+}
+
+Test(vulkan_selftest, wrong_products_of_bytes_go_another_way, .timeout = 300)
+{
+    struct backend *b = NULL;
+    bool dot = vk_backend_bytes_dot(device_open(PEN_PRECISION_F32, "simple"), true);
+    if (dot) { /* plain kernels stand in */
+        cr_assert_eq(open_spoilt(PEN_PRECISION_INT8, "auto", "bytes_simple_dot", NULL, &b), PEN_OK);
+        cr_expect(said("bytes_simple_dot", "wrong, not used: "), "%s", facts.text);
+        cr_expect(said("bytes_simple", "ok"));
+        cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+        product_of_bytes(false);
+        cr_expect_eq(vk_backend_bytes_products(b, true), 0);
+        cr_expect_gt(vk_backend_bytes_products(b, false), 0);
+        device_close(b);
+    }
+    cr_assert_eq(open_spoilt(PEN_PRECISION_F32, "auto", "bytes_simple_dot", "bytes_simple", &b), PEN_OK);
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    product_of_bytes(true); /* another backend's */
+    device_close(b);
+    cr_expect_eq(open_spoilt(PEN_PRECISION_INT8, "auto", "bytes_simple_dot", "bytes_simple", &b), PEN_ERR_UNAVAILABLE);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(open_spoilt(PEN_PRECISION_INT8, "auto", i == 0 ? "bytes_depthwise" : "bytes_rounding", NULL, &b),
+                     PEN_ERR_UNAVAILABLE);
+    }
+}
+
+/* What is not offered is not in the list of precisions either. */
+Test(vulkan_selftest, a_wrong_precision_is_not_offered)
+{
+    struct backend_config config = device_config(PEN_PRECISION_ANY, "auto");
+    struct backend_caps caps = {0};
+    device_needed();
+    spoilt[0] = "bytes_simple_dot";
+    spoilt[1] = "bytes_simple";
+    vk_selftest_seam(false, spoil);
+    cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
+    vk_selftest_seam(false, NULL);
+    cr_expect_eq(caps.precisions & 1u << PEN_PRECISION_INT8, 0);
+    cr_expect_neq(caps.precisions & 1u << PEN_PRECISION_F16_STORAGE, 0);
+    cr_assert_eq(backend_vulkan.probe(&config, &caps), PEN_OK);
+    cr_expect_neq(caps.precisions & 1u << PEN_PRECISION_INT8, 0);
+}
