@@ -4,6 +4,7 @@
 #include "assertion.h"
 #include "deadline.h"
 #include "descriptors.h"
+#include "engine_warn.h"
 #include "error_complete.h"
 #include "job_id.h"
 #include "large_block.h"
@@ -175,40 +176,6 @@ static enum pen_status model_warm(void *context, struct served *served, uint64_t
     return PEN_OK;
 }
 
-static const char *flag_value(const struct pen_engine *engine, const char *name)
-{
-    size_t count = 0;
-    const struct pen_flag *flags = pen_engine_flags(engine, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(flags[i].name, name) == 0)
-            return flags[i].value;
-    return "";
-}
-
-/* A table of tuned kernels, or a folder for compiled ones, that cannot be used is no error: the device then uses
-   default rules, and starts take longer. */
-static void device_files_check(const struct pen_engine *engine)
-{
-    const char *tuned = flag_value(engine, "vulkan.tuned"), *cache = flag_value(engine, "vulkan.pipeline_cache");
-    if (strcmp(tuned, "corrupt") == 0 || strcmp(tuned, "foreign") == 0)
-        log_event(LOG_WARN, "tuning_ignored", "table=%s", tuned);
-    if (strncmp(cache, "unusable: ", 10) == 0)
-        log_event(LOG_WARN, "cache_unusable",
-                  "folder=%s error=%s: compiled kernels are not kept, every start is cold; name a folder that this "
-                  "user may write with --vk-cache-dir",
-                  flag_value(engine, "vk_cache_dir"), cache + 10);
-}
-
-/* Kernels that a driver computes wrong are left out: slower than its maker meant, and worth a newer driver. */
-static void device_kernels_check(const struct pen_engine *engine)
-{
-    size_t count = 0;
-    const struct pen_flag *flags = pen_engine_flags(engine, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(flags[i].name, "selftest.", 9) == 0 && strncmp(flags[i].value, "wrong", 5) == 0)
-            log_event(LOG_WARN, "kernels_wrong", "test=%s error=%s", flags[i].name, flags[i].value);
-}
-
 /* The engine's flags a second time, for jobs in debug mode. */
 static enum pen_status debugger_make(struct worker *worker, struct pen_error *reterr)
 {
@@ -245,8 +212,7 @@ static int models_load(struct worker *worker)
         log_event(LOG_ERROR, "backend_failed", "status=%s error=%s", pen_status_name(status), error.text);
         return WORKER_EXIT_USAGE;
     }
-    device_files_check(worker->engine);
-    device_kernels_check(worker->engine);
+    engine_warn(worker->engine);
     old_use_warn(options);
     if (options->allow_debug)
         status = debugger_make(worker, &error);

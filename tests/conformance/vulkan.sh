@@ -45,7 +45,7 @@ exact_set() {
     exact=$(timeout 600 "$bin/penstock-engine" verify --backend vulkan --vk-allow-software --precision int8 --jobs "$(nproc)" "$@" 2>/dev/null |
         awk -F'\t' '$1 == "pass" && $4 == 0 { n++ } END { print n + 0 }')
     printf '%-36s %d to the last bit\n' "quantised models, int8" "$exact"
-    if ! "$bin/penstock-engine" info --backend vulkan --vk-allow-software --explain "$1" 2>/dev/null | grep -q 'vulkan: qconv.*summed in 32 bits'; then
+    if ! "$bin/penstock-engine" info --backend vulkan --vk-allow-software --explain "$1"/model.* 2>/dev/null | grep -q 'vulkan: qconv.*summed in 32 bits'; then
         echo "  --explain does not name the kernels of products of bytes"
         failed=$((failed + 1))
     fi

@@ -10,6 +10,7 @@
 #include "backend/vulkan/kept.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
+#include "backend/vulkan/verdicts.h"
 #include "backend/vulkan/tune.h"
 #include "precisions.h"
 

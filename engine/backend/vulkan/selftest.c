@@ -7,58 +7,8 @@
 
 #include "backend/vulkan/ops/product.h"
 #include "backend/vulkan/single.h"
+#include "backend/vulkan/verdicts.h"
 #include "graph/kept.h"
-
-static struct {
-    bool all;
-    void (*tamper)(const char *kernels, void *result, size_t bytes);
-} seam;
-
-void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result, size_t bytes))
-{
-    seam.all = all;
-    seam.tamper = tamper;
-}
-
-bool vk_selftest_all(const struct backend *b)
-{
-    return seam.all || b->kernels.device != VK_CLASS_SOFTWARE;
-}
-
-void vk_selftest_spoil(const char *kernels, void *result, size_t bytes)
-{
-    if (seam.tamper != NULL) {
-        seam.tamper(kernels, result, bytes);
-    }
-}
-
-void vk_selftest_note(struct backend *b, const char *name, const char *wrong)
-{
-    struct vk_verdict *v = &b->verdicts[b->verdict_count < VK_VERDICTS_MAX ? b->verdict_count : VK_VERDICTS_MAX - 1];
-    b->verdict_count += b->verdict_count < VK_VERDICTS_MAX;
-    snprintf(v->name, sizeof v->name, "%s", name);
-    snprintf(v->text, sizeof v->text, "%s%s", wrong != NULL ? "wrong, not used: " : "ok", wrong != NULL ? wrong : "");
-}
-
-enum pen_status vk_selftest_refuse(const struct backend *b, const char *name, const char *wrong,
-                                   struct pen_error *reterr)
-{
-    return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
-                         "the Vulkan device \"%s\" computes wrong: its self-test of kernels '%s' is %s",
-                         b->device->info.name, name, wrong);
-}
-
-void vk_selftest_say(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
-                     void *context)
-{
-    for (uint32_t i = 0; i < b->verdict_count; i++) {
-        char name[sizeof b->verdicts[i].name + sizeof "selftest.vulkan."];
-        snprintf(name, sizeof name, "selftest.vulkan.%s", b->verdicts[i].name);
-        say(context, name, b->verdicts[i].text);
-    }
-}
-
-/* ---- products of floats ---- */
 
 /* Sizes with tails on every side: each number of rows of an invocation, large tiles of family cm, batches. The first is all that a device on the CPU runs. */
 static const struct vk_product_shape shapes[] = {

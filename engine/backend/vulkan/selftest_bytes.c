@@ -5,6 +5,7 @@
 
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/single.h"
+#include "backend/vulkan/verdicts.h"
 #include "graph/kept.h"
 
 /* Products of bytes and their rounding: every byte must be the one that plain C gives. */
@@ -89,16 +90,23 @@ static size_t errors_of(const struct trial *t)
     return wrong;
 }
 
-/* A node of one computed input and constants. */
-static enum pen_status node_run(struct backend *b, enum op op, const struct vk_single_value *in, uint32_t count,
-                                const struct vk_single_value *out,
-                                enum pen_status (*attrs)(struct graph *g, uint32_t node), const void *x, void *y,
-                                struct pen_error *reterr)
+/* A node of one computed input, x, and constants. */
+struct tested {
+    enum op op;
+    const struct vk_single_value *in;
+    uint32_t in_count;
+    struct vk_single_value out;
+    enum pen_status (*attrs)(struct graph *g, uint32_t node);
+    const void *x;
+    void *y;
+};
+
+static enum pen_status node_run(struct backend *b, const struct tested *n, struct pen_error *reterr)
 {
     struct vk_single single;
-    enum pen_status status = vk_single_node(b, op, in, count, out, attrs, &single, reterr);
+    enum pen_status status = vk_single_node(b, n->op, n->in, n->in_count, &n->out, n->attrs, &single, reterr);
     if (status == PEN_OK) {
-        status = vk_single_run(&single, &x, y, reterr);
+        status = vk_single_run(&single, &n->x, n->y, reterr);
         vk_single_fini(&single);
     }
     return status;
@@ -117,9 +125,14 @@ static enum pen_status product_run(struct backend *b, const struct trial *t, str
                                           {PEN_DTYPE_F32, columns, t->w_scale},
                                           {PEN_DTYPE_I8, columns, t->w_zero},
                                           {PEN_DTYPE_F32, one, &y_scale},
-                                          {PEN_DTYPE_U8, one, &y_zero}},
-                                 out = {PEN_DTYPE_U8, shape_of(2, (int64_t[]){m, n}), NULL};
-    return node_run(b, OP_QLinearMatMul, in, 8, &out, NULL, t->x, t->y, reterr);
+                                          {PEN_DTYPE_U8, one, &y_zero}};
+    const struct tested node = {.op = OP_QLinearMatMul,
+                                .in = in,
+                                .in_count = 8,
+                                .out = {PEN_DTYPE_U8, shape_of(2, (int64_t[]){m, n}), NULL},
+                                .x = t->x,
+                                .y = t->y};
+    return node_run(b, &node, reterr);
 }
 
 /* By the kernels that the backend is set to; *ret_wrong: bytes that are not right. */
@@ -217,8 +230,8 @@ static enum pen_status depthwise_test(struct backend *b, struct pen_error *reter
         {PEN_DTYPE_U8, one, &x_zero},   {PEN_DTYPE_I8, shape_of(4, (int64_t[]){CHANNELS, 1, 3, 3}), w},
         {PEN_DTYPE_F32, one, &w_scale}, {PEN_DTYPE_I8, one, &w_zero},
         {PEN_DTYPE_F32, one, &y_scale}, {PEN_DTYPE_U8, one, &y_zero}};
-    const struct vk_single_value out = {PEN_DTYPE_U8, image, NULL};
-    enum pen_status status = node_run(b, OP_QLinearConv, in, 8, &out, depthwise_attrs, x, y, reterr);
+    const struct tested node = {OP_QLinearConv, in, 8, {PEN_DTYPE_U8, image, NULL}, depthwise_attrs, x, y};
+    enum pen_status status = node_run(b, &node, reterr);
     vk_selftest_spoil("bytes_depthwise", y, sizeof y);
     for (int i = 0; i < SIDE * SIDE * CHANNELS; i++) {
         int pixel = i / CHANNELS;
@@ -251,8 +264,8 @@ static enum pen_status rounding_test(struct backend *b, struct pen_error *reterr
     const struct shape one = shape_scalar(), all = shape_of(1, &count);
     const struct vk_single_value in[3] = {
         {PEN_DTYPE_F32, all, NULL}, {PEN_DTYPE_F32, one, &scale}, {PEN_DTYPE_U8, one, &zero}};
-    const struct vk_single_value out = {PEN_DTYPE_U8, all, NULL};
-    enum pen_status status = node_run(b, OP_QuantizeLinear, in, 3, &out, NULL, x, y, reterr);
+    const struct tested node = {OP_QuantizeLinear, in, 3, {PEN_DTYPE_U8, all, NULL}, NULL, x, y};
+    enum pen_status status = node_run(b, &node, reterr);
     vk_selftest_spoil("bytes_rounding", y, sizeof y);
     for (int i = 0; i < FLOATS; i++) {
         wrong += y[i] != rounded(x[i] / scale, Y_ZERO);

@@ -235,11 +235,6 @@ void vk_single_fini(struct vk_single *s)
     *s = (struct vk_single){0};
 }
 
-const float *vk_single_weights(const struct vk_single *s)
-{
-    return s->in_count == 1 ? s->g->values[s->in[1]].data : NULL;
-}
-
 size_t vk_single_bytes(const struct vk_single *s, uint32_t value)
 {
     size_t bytes = 0;

@@ -35,8 +35,6 @@ enum pen_status vk_single_node(struct backend *b, enum op op, const struct vk_si
 /* An exec and one run: in[] and out have the bytes of their shapes. */
 enum pen_status vk_single_run(const struct vk_single *s, const void *const *in, void *out, struct pen_error *reterr);
 void vk_single_fini(struct vk_single *s);
-/* The constant side, as [depth, outs]. */
-const float *vk_single_weights(const struct vk_single *s);
 size_t vk_single_bytes(const struct vk_single *s, uint32_t value);
 /* The next number of a seed's row, from 0 to below 1. */
 float vk_single_next(uint32_t *seed);

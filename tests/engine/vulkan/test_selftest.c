@@ -4,7 +4,7 @@
 
 #include "../xnnpack/cross.h"
 #include "backend/vulkan/kernels.h"
-#include "backend/vulkan/selftest.h"
+#include "backend/vulkan/verdicts.h"
 #include "device.h"
 
 /* What the self-test says of each family, and what becomes of one that a driver computes wrong: results are spoilt as they come from the device. */

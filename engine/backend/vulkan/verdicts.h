@@ -1,0 +1,29 @@
+/*
+ * verdicts.h - what self-tests have found: a verdict for each family of kernels, and the seam by which tests spoil results.
+ *
+ * Threads: one-at-a-time.
+ */
+#ifndef VULKAN_VERDICTS_H
+#define VULKAN_VERDICTS_H
+
+#include "backend/backend.h"
+
+/* Says selftest.vulkan.FAMILY of each family that was tried: "ok", or what is wrong. */
+void vk_selftest_say(const struct backend *b, void (*say)(void *context, const char *name, const char *value),
+                     void *context);
+/*
+ * The fault seam of tests: `tamper` may spoil what the device gave before it is compared; `all` tries every family on devices that compute on the CPU, too.
+ * NULL, false: as ever. For backends that are opened from now on.
+ */
+void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result, size_t bytes));
+
+/* Are families tried that no rule chooses here? */
+bool vk_selftest_all(const struct backend *b);
+void vk_selftest_spoil(const char *kernels, void *result, size_t bytes);
+/* Notes what a family's test gave; `wrong` NULL = ok. */
+void vk_selftest_note(struct backend *b, const char *name, const char *wrong);
+/* PEN_ERR_UNAVAILABLE naming the device. */
+enum pen_status vk_selftest_refuse(const struct backend *b, const char *name, const char *wrong,
+                                   struct pen_error *reterr);
+
+#endif
