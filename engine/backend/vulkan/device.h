@@ -35,6 +35,7 @@ struct vk_device {
     struct vk_coopmat coopmat; /* switched on; NONE unless the precision wants it */
     atomic_bool lost;
     atomic_uint_least64_t bytes;           /* of device memory allocated now */
+    atomic_uint refused;                   /* allocations that the device had no room for */
     struct vk_pool pool;                   /* memory between two users */
     atomic_uint_least64_t submits;         /* to its queue */
     atomic_uint in_flight, in_flight_most; /* runs of all execs */

@@ -64,7 +64,7 @@ uint64_t vk_plan_bytes(const struct plan *plan)
     uint64_t bytes = weights_bytes(plan->weights);
     pthread_mutex_unlock(lock);
     for (uint32_t i = 0; plan->spread != NULL && i < plan->backend->beside_count; i++) {
-        bytes += vk_plan_bytes(plan->beside[i]);
+        bytes += plan->beside[i] != NULL ? vk_plan_bytes(plan->beside[i]) : 0;
     }
     return bytes;
 }

@@ -69,11 +69,13 @@ struct plan {
     uint64_t bytes;
     bool *wide; /* [g->node_count]: storage.h */
     struct vk_storage storage;
-    bool trial;                         /* made to try a storage: what it computes is nobody's */
-    bool looked;                        /* a trial whose execs note the largest value of every node (debug.h) */
-    struct plan *beside[VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices */
-    struct vk_joints *joints;           /* joints.h: nodes that run as one */
-    struct vk_spread *spread;           /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
+    bool trial;  /* made to try a storage: what it computes is nobody's */
+    bool looked; /* a trial whose execs note the largest value of every node (debug.h) */
+    struct plan *beside
+        [VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices; NULL = it has no room */
+    uint32_t left_out;   /* devices without room */
+    struct vk_joints *joints; /* joints.h: nodes that run as one */
+    struct vk_spread *spread; /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
 };
 
 /* planning.c: with its trial, its weights and its siblings on the further devices. */
