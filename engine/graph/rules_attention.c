@@ -109,6 +109,11 @@ enum pen_status infer_ms_attention(struct infer *c, struct pen_error *reterr)
     present.dim[0] = 2;
     present.dim[1] = y.dim[0];
     present.dim[2] = heads;
+    present.dim[3] = infer_has(c, 4)
+                         ? (infer_rank(c, 4) == 5 ? plus(c->in[4].shape.dim[3], y.dim[1]) : SHAPE_DIM_UNKNOWN)
+                         : y.dim[1];
+    int64_t width = sizes && count == 3 ? sizes[0] : y.dim[2];
+    present.dim[4] = width >= 0 ? width / heads : SHAPE_DIM_UNKNOWN;
     infer_put(c, 0, infer_dtype_of(c, 0), &y);
     infer_put(c, 1, infer_dtype_of(c, 0), &present);
     return PEN_OK;
@@ -135,9 +140,15 @@ enum pen_status infer_multi_head_attention(struct infer *c, struct pen_error *re
         y.dim[2] = q->dim[2];
     present.dim[0] = scores.dim[0] = y.dim[0];
     present.dim[1] = scores.dim[1] = heads > 0 ? heads : SHAPE_DIM_UNKNOWN;
+    struct operand keys = operand_of(infer_shape_of(c, 1), heads), values = operand_of(v, heads);
+    struct shape present_value = present;
+    present.dim[2] = total_length(c, 6, keys.length);
+    present.dim[3] = keys.size;
+    present_value.dim[2] = total_length(c, 7, values.length);
+    present_value.dim[3] = values.size;
     infer_put(c, 0, infer_dtype_of(c, 0), &y);
     infer_put(c, 1, infer_dtype_of(c, 0), &present);
-    infer_put(c, 2, infer_dtype_of(c, 0), &present);
+    infer_put(c, 2, infer_dtype_of(c, 0), &present_value);
     infer_put(c, 3, infer_dtype_of(c, 0), &scores);
     return PEN_OK;
 }

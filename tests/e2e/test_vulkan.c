@@ -41,15 +41,9 @@ static void says(const char *const extra[], const char *name, const char *value)
     free(err);
 }
 
-Test(vulkan, a_worker_serves_the_test_split_and_names_its_device)
+/* A model folder with the digits model for a GPU. */
+static void gpu_models(char models[FOLDER_PATH_BYTES])
 {
-    struct pool pool;
-    struct digits digits;
-    device_needed();
-    digits_load(&digits);
-    pool_start(&pool, NULL);
-    /* The digits model asks for a CPU: here for a GPU. */
-    char models[FOLDER_PATH_BYTES];
     size_t bytes = 0;
     char *config = file_read(PENSTOCK_SOURCE "/deploy/models/digits/config.json", &bytes);
     char *kind = strstr(config, "KIND_CPU");
@@ -58,6 +52,17 @@ Test(vulkan, a_worker_serves_the_test_split_and_names_its_device)
     folder_new(models);
     model_folder_make(models, "digits", PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx", config);
     free(config);
+}
+
+Test(vulkan, a_worker_serves_the_test_split_and_names_its_device)
+{
+    struct pool pool;
+    struct digits digits;
+    device_needed();
+    digits_load(&digits);
+    pool_start(&pool, NULL);
+    char models[FOLDER_PATH_BYTES];
+    gpu_models(models);
     pool_add_worker(&pool, "vulkan", models, (const char *const[]){"--vk-allow-software", "--vk-validate", NULL});
     pen_client *client = digits_client(pool.clients);
     size_t correct = 0;
@@ -74,6 +79,67 @@ Test(vulkan, a_worker_serves_the_test_split_and_names_its_device)
     folder_free(models);
     digits_free(&digits);
 }
+
+#ifdef LOSSY_FOLDER
+#define LOST_JOBS  100
+#define LOST_WAVE  4 /* jobs at a time: all together would be few batches */
+#define LOST_EVERY "11"
+
+static pen_job *image_submit(pen_client *client, const struct digits *digits, size_t index)
+{
+    struct pen_tensor tensor = digits_tensor(digits, index);
+    struct pen_job_options options;
+    struct pen_error error = {0};
+    pen_job *job = NULL;
+    digits_job(&tensor, &options);
+    cr_assert_eq(pen_client_submit(client, &options, &job, &error), PEN_OK, "%s", error.text);
+    return job;
+}
+
+/* The device is lost at every so many submits while jobs come: each has its answer, the one that it has without losses. */
+Test(vulkan, a_device_that_is_lost_again_and_again_loses_no_job)
+{
+    struct pool pool;
+    struct digits digits;
+    pen_job *jobs[LOST_JOBS];
+    char models[FOLDER_PATH_BYTES];
+    size_t correct = 0;
+    device_needed();
+    digits_load(&digits);
+    pool_start(&pool, NULL);
+    gpu_models(models);
+    char now[FOLDER_PATH_BYTES + 8];
+    snprintf(now, sizeof now, "%s/lossy", models);
+    setenv("LOSSY_WHEN", now, 1);
+    setenv("LD_LIBRARY_PATH", LOSSY_FOLDER, 1);
+    setenv("LOSSY_EVERY", LOST_EVERY, 1);
+    size_t worker = pool_add_worker(&pool, "vulkan", models, (const char *const[]){"--vk-allow-software", NULL});
+    unsetenv("LD_LIBRARY_PATH");
+    fclose(fopen(now, "w")); /* from here on */
+    pen_client *client = digits_client(pool.clients);
+    for (size_t i = 0; i < LOST_JOBS + LOST_WAVE; i++) {
+        if (i < LOST_JOBS) {
+            jobs[i] = image_submit(client, &digits, i);
+        }
+        if (i < LOST_WAVE) {
+            continue;
+        }
+        struct pen_error error = {0};
+        pen_result *result = NULL;
+        cr_assert_eq(pen_job_wait(jobs[i - LOST_WAVE], 60000000, &result, &error), PEN_OK, "%s", error.text);
+        correct += digits_class(result) == digits.labels[i - LOST_WAVE];
+        pen_result_free(result);
+        pen_job_free(jobs[i - LOST_WAVE]);
+    }
+    cr_assert_gt(correct * digits.count, LOST_JOBS * digits.correct * 9 / 10, "%zu of %d are right", correct,
+                 LOST_JOBS);
+    cr_assert(process_wait_text(pool.workers[worker], "evt=device_lost", 1000), "no device was lost");
+    pen_client_free(client);
+    pool_stop(&pool);
+    folder_free(models);
+    digits_free(&digits);
+}
+#endif
 
 Test(vulkan, a_software_device_must_be_allowed)
 {

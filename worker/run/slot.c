@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOSSES_MOST     3u                    /* a batch runs again so often after its device was lost */
 #define SHORT_RUN_US    1000u                 /* in a longer run the slot yields to threads that wake */
 #define SHORT_RUN_BYTES (1024u * 1024u)       /* for more bytes, copying and hashing take long */
 #define ARENA_BYTES     (16u * 1024u * 1024u) /* metas of one dispatch, unpacked */
@@ -135,6 +136,26 @@ static enum pen_status engine_run(struct slot *slot, struct batch *batch, const 
     return bound_run(slot, batch, shape, ret_outputs, ret_count, reterr);
 }
 
+/* A lost device is opened again by the run that comes next: it may be this batch's own. */
+static enum pen_status engine_run_again(struct slot *slot, struct batch *batch, const struct pen_tensor **ret_outputs,
+                                        size_t *ret_count, struct pen_error *reterr)
+{
+    enum pen_status status = engine_run(slot, batch, ret_outputs, ret_count, reterr);
+    for (uint32_t again = 0; status == PEN_ERR_DEVICE_LOST && again < LOSSES_MOST; again++) {
+        slot_device_lost_log(slot, batch);
+        *reterr = (struct pen_error){0};
+        batch->bound = batch->rows;
+        status = engine_run(slot, batch, ret_outputs, ret_count, reterr);
+    }
+    return status;
+}
+
+void slot_device_lost_log(const struct slot *slot, const struct batch *batch)
+{
+    log_event(LOG_WARN, "device_lost", "model=%s version=%" PRIu64 " jobs=%zu slot=%u", batch->served->name,
+              batch->served->version, batch->count, slot->number);
+}
+
 void slot_batch_fail(struct slot *slot, const struct batch *batch, enum pen_status status, const char *text)
 {
     uint64_t now_us = clock_now_us();
@@ -228,7 +249,7 @@ static bool batch_try(struct slot *slot, struct batch *batch)
         layers_begin(slot_seat(slot, batch)->session);
     enum pen_status status = !slot_batch_wanted(batch) ? PEN_ERR_CANCELLED
                              : batch->tasks[0]->debug  ? debug_run(slot, batch, &debug, &outputs, &count, &error)
-                                                       : engine_run(slot, batch, &outputs, &count, &error);
+                                                       : engine_run_again(slot, batch, &outputs, &count, &error);
     uint64_t end_us = clock_now_us();
     if (!batch->tasks[0]->debug) /* its log has it */
         slot_note_log(batch, slot_seat(slot, batch)->session);

@@ -125,11 +125,13 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
         atomic_fetch_add(&slot->context.stats->rows_filled, batch->bound - batch->rows);
     if (cut) {
         slot_batch_answer(slot, batch, outputs, count, timing);
-    } else if (status != PEN_OK && (stopped || batch->count == 1)) {
+    } else if (status != PEN_OK && status != PEN_ERR_DEVICE_LOST && (stopped || batch->count == 1)) {
         slot_batch_fail(slot, batch, status, why);
     } else {
         if (status == PEN_OK && batch->bound > batch->rows)
             batch_shape_exact(&slot_seat(slot, batch)->batch_shape); /* from now on at its own sizes */
+        if (status == PEN_ERR_DEVICE_LOST)
+            slot_device_lost_log(slot, batch);
         work->again = true;
         slot->again++;
         PEN_ASSERT(slot->again + slot->flying <= SLOT_WORKS, "a slot has as many works as places");

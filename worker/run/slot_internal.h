@@ -101,6 +101,8 @@ void slot_batch_fail(struct slot *slot, const struct batch *batch, enum pen_stat
 void slot_running_set(struct slot *slot, struct work *work, const struct batch *batch, uint64_t now_us);
 bool slot_wants_layers(const struct batch *batch);
 struct seat *slot_seat(const struct slot *slot, const struct batch *batch);
+/* Says that a batch's device was lost; the batch runs again. */
+void slot_device_lost_log(const struct slot *slot, const struct batch *batch);
 /* Logs what the engine's checks noted in the run that has just ended (flags check_numerics and f16_range_check). */
 void slot_note_log(const struct batch *batch, const struct pen_session *session);
 void slot_prepared_count(struct slot *slot, const struct batch *batch, uint64_t before, uint64_t shape);

@@ -65,6 +65,9 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
             ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
     const VkPhysicalDeviceLimits *l = &d->limits;
     k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
+    k->matrix_rows = d->coopmat.size.rows;
+    k->matrix_outs = d->coopmat.size.outs;
+    k->matrix_depth = d->coopmat.size.depth;
     k->invocations = l->maxComputeWorkGroupInvocations < l->maxComputeWorkGroupSize[0]
                          ? l->maxComputeWorkGroupInvocations
                          : l->maxComputeWorkGroupSize[0];
@@ -195,7 +198,7 @@ static void tuned_say(const struct backend *b, void (*say)(void *context, const 
     unsigned classes = 0;
     char text[32];
     for (size_t i = 0; i < VK_CLASSES; i++) {
-        classes += b->kernels.tuned[i] != VK_FAMILY_AUTO;
+        classes += b->kernels.tuned[i] != 0;
     }
     snprintf(text, sizeof text, "%u classes", classes);
     say(context, "vulkan.tuned", strcmp(b->tuned, "hit") == 0 ? text : b->tuned);

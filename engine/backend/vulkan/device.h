@@ -36,6 +36,7 @@ struct vk_device {
     bool dot8;                 /* VK_KHR_shader_integer_dot_product is switched on */
     atomic_bool lost;
     atomic_uint_least64_t bytes;           /* of device memory allocated now */
+    atomic_uint refused;                   /* allocations that the device had no room for */
     struct vk_pool pool;                   /* memory between two users */
     atomic_uint_least64_t submits;         /* to its queue */
     atomic_uint in_flight, in_flight_most; /* runs of all execs */

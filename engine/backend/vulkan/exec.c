@@ -1,4 +1,5 @@
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/joints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -212,8 +213,8 @@ static void users_count(struct exec *e)
         const struct node *n = &e->plan->g->nodes[part->nodes[i]];
         for (uint32_t k = 0; runs(e, n) && k < n->in_count; k++) {
             if (n->in[k] != VALUE_NONE) {
-                e->users[n->in[k]]++;
-                e->only_user[n->in[k]] = part->nodes[i];
+                e->users[n->in[k]]++; /* a joint takes no step of a chain */
+                e->only_user[n->in[k]] = vk_joint_of(e, i) != NULL ? NODE_NONE : part->nodes[i];
             }
         }
     }
@@ -225,7 +226,8 @@ static void users_count(struct exec *e)
 
 static enum pen_status node_build(struct exec *e, uint32_t index, struct pen_error *reterr)
 {
-    const struct node *n = &e->plan->g->nodes[e->plan->part.nodes[index]];
+    const struct vk_joint *joint = vk_joint_of(e, index);
+    const struct node *n = joint != NULL ? &joint->node : &e->plan->g->nodes[e->plan->part.nodes[index]];
     struct vk_build b = {.g = e->plan->g,
                          .env = e->env,
                          .n = n,
@@ -240,8 +242,12 @@ static enum pen_status node_build(struct exec *e, uint32_t index, struct pen_err
         }
     }
     vk_inputs_convert(&b);
-    if (b.status == PEN_OK) {
+    if (b.status == PEN_OK && joint != NULL) {
+        vk_joint_build(&b, joint);
+    } else if (b.status == PEN_OK) {
         vk_op_find(n->op)->build(&b);
+    }
+    if (b.status == PEN_OK) {
         vk_debug_numerics_add(&b);
     }
     return b.status;
@@ -251,7 +257,8 @@ static enum pen_status nodes_build(struct exec *e, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
     for (uint32_t i = 0; status == PEN_OK && i < e->plan->part.node_count; i++) {
-        if (runs(e, &e->plan->g->nodes[e->plan->part.nodes[i]])) {
+        const struct vk_joint *joint = vk_joint_of(e, i);
+        if (joint == NULL ? runs(e, &e->plan->g->nodes[e->plan->part.nodes[i]]) : joint->last == i) {
             status = node_build(e, i, reterr);
         }
     }
@@ -287,11 +294,16 @@ enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
         status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
     }
     if (status == PEN_OK) {
-        users_count(e);
         status = staging_make(e, reterr);
     }
     if (status == PEN_OK) {
         status = vk_debug_numerics_new(e, reterr);
+    }
+    if (status == PEN_OK && vk_joints_settle(e, e->numerics.handle != VK_NULL_HANDLE) != PEN_OK) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for an exec");
+    }
+    if (status == PEN_OK) {
+        users_count(e);
     }
     if (status == PEN_OK) {
         status = boundary_build(e, true, reterr);
@@ -342,6 +354,7 @@ void vk_exec_wipe(struct exec *e)
     free(e->users);
     free(e->only_user);
     free(e->deferred);
+    free(e->joined);
     free(e->chosen_by);
     free(e->works);
     free(e->in);

@@ -169,6 +169,7 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->memory_model = v12.vulkanMemoryModel;
     info->buffer_address = v12.bufferDeviceAddress;
     info->push_descriptors = vk_extension_there(&in->vk, info->handle, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+    info->memory_budget = vk_extension_there(&in->vk, info->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     dot_read(in, info);
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";

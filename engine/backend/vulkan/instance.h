@@ -41,6 +41,7 @@ struct vk_device_info {
     uint32_t vendor_id;
     bool f16_storage, f16_math, i8_storage, i8_arithmetic, dot8, dot8_fast, dot8_listed, memory_model, subgroup_arith;
     bool push_descriptors, buffer_address;
+    bool memory_budget;      /* it tells what each heap may still give */
     char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;
     uint32_t subgroup_size;

@@ -86,6 +86,8 @@ void vk_class_text(uint32_t class_index, char *text, size_t bytes)
 
 /* ---- devices ---- */
 
+#define CM_BIT(number) (1u << (number))
+
 /*
  * Workgroups of 256 invocations that keep a device of the class busy: two on each of its usual number of compute units. Vulkan does not tell that number; the tuner
  * corrects what this guess gets wrong.
@@ -94,10 +96,14 @@ static const struct {
     const char *name;
     uint32_t vendor_id;
     uint32_t workgroups;
+    uint32_t tiles;   /* of family `cm` that the rules may choose: bits by number */
+    uint32_t swizzle; /* rows of tiles in a band */
 } classes[] = {
-    [VK_CLASS_SOFTWARE] = {"software", 0, 1}, [VK_CLASS_NVIDIA] = {"nvidia", 0x10DE, 128},
-    [VK_CLASS_AMD] = {"amd", 0x1002, 96},     [VK_CLASS_INTEL] = {"intel", 0x8086, 48},
-    [VK_CLASS_OTHER] = {"other", 0, 32},
+    [VK_CLASS_SOFTWARE] = {"software", 0, 1, CM_BIT(4) | CM_BIT(8), 2},
+    [VK_CLASS_NVIDIA] = {"nvidia", 0x10DE, 128, CM_BIT(1) | CM_BIT(4) | CM_BIT(8) | CM_BIT(9), 8},
+    [VK_CLASS_AMD] = {"amd", 0x1002, 96, CM_BIT(4) | CM_BIT(8) | CM_BIT(9), 8},
+    [VK_CLASS_INTEL] = {"intel", 0x8086, 48, CM_BIT(5) | CM_BIT(8) | CM_BIT(9), 4},
+    [VK_CLASS_OTHER] = {"other", 0, 32, CM_BIT(4) | CM_BIT(8), 0},
 };
 _Static_assert(sizeof classes / sizeof classes[0] == VK_CLASS_OTHER + 1, "each class of devices has a row");
 
@@ -144,7 +150,7 @@ static const struct rule {
     bool idle;
 } rules[] = {
     {VK_FAMILY_GEMV, 1, 4, 5, ANY, 64, false},      {VK_FAMILY_GEMV, 1, ANY, 1, 4, 256, false},
-    {VK_FAMILY_SPLIT, 8, ANY, 32, ANY, 2048, true}, {VK_FAMILY_CM, 16, ANY, 16, ANY, 16, false},
+    {VK_FAMILY_CM, 16, ANY, 16, ANY, 16, false},    {VK_FAMILY_SPLIT, 8, ANY, 32, ANY, 2048, true},
     {VK_FAMILY_TILED, 64, ANY, 32, ANY, 16, false}, {VK_FAMILY_TILED, 16, ANY, 32, ANY, 32, false},
     {VK_FAMILY_SIMPLE, 0, ANY, 0, ANY, 0, false},
 };
@@ -185,7 +191,7 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
         return groups && shape->kind != VK_PRODUCT_BATCH && shape->groups * SPLITS_MAX <= 65535 &&
                shape->depth >= 2 * SPLITS_DEPTH;
     case VK_FAMILY_CM:
-        return groups && shape->kind != VK_PRODUCT_BATCH && k->cm;
+        return groups && k->cm;
     default:
         return false;
     }
@@ -193,34 +199,132 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
 
 /* Tiles of family `cm`, the largest first: those read least, but the device must have enough of them to be busy. */
 static const struct cm_tile {
-    uint32_t rows, outs, width;
-} cm_tiles[] = {{128, 128, 64}, {64, 64, 32}};
+    uint32_t rows, outs, down, width, depth;
+} cm_tiles[] = {
+    {256, 256, 4, 64, 32}, {256, 128, 4, 64, 32}, {128, 256, 2, 64, 32}, {128, 128, 2, 64, 64},
+    {128, 128, 2, 64, 32}, {128, 64, 2, 32, 32},  {64, 128, 2, 64, 32},  {64, 64, 2, 32, 64},
+    {64, 64, 2, 32, 32},   {32, 64, 1, 32, 32},   {256, 256, 4, 64, 16},
+};
 #define CM_TILES (sizeof cm_tiles / sizeof cm_tiles[0])
+#define CM_LAST  8 /* fits every device that has the matrices */
+_Static_assert(CM_TILES < 15, "a tile's number fits an entry of the table");
 
-/* Of one stage, as in ops/conv_cm.glsl: 32 deep, eights of f16, one more in each row. */
+/* Of one stage, as in ops/conv_cm.glsl: eights of f16, one more in each row. */
 static uint32_t cm_stage_bytes(const struct cm_tile *t)
 {
-    return 16 * (t->rows * 5 + 32 * (t->outs / 8 + 1));
+    return 16 * (t->rows * (t->depth / 8 + 1) + t->depth * (t->outs / 8 + 1));
 }
 
-static bool cm_tile_suits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
+static uint32_t cm_subgroups(const struct cm_tile *t)
 {
-    size_t tiles = (s->rows + t->rows - 1) / t->rows * ((s->outs + t->outs - 1) / t->outs) * s->groups;
-    return (t->rows == 64 || s->rows > 64) && (t->outs == 64 || s->outs > 64) &&
-           tiles >= 2 * (size_t)classes[k->device].workgroups &&
-           2 * t->outs / t->width * k->subgroup <= k->invocations && cm_stage_bytes(t) <= k->shared_bytes;
+    return t->down * (t->outs / t->width);
+}
+
+/* What leaves through shared memory at a time: sums of each subgroup, as high as a matrix and 16 wide or wider, one four more in each row. */
+static uint32_t cm_sums_bytes(const struct vk_kernels *k, const struct cm_tile *t)
+{
+    const uint32_t rows = k->matrix_rows > 0 ? k->matrix_rows : 16, wide = k->matrix_outs > 16 ? k->matrix_outs : 16;
+    return cm_subgroups(t) * rows * (wide / 4 + 1) * 16;
+}
+
+uint32_t vk_cm_tiles(void)
+{
+    return CM_TILES;
+}
+
+bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number)
+{
+    const struct cm_tile *t = &cm_tiles[number < CM_TILES ? number : CM_LAST];
+    const uint32_t stage = cm_stage_bytes(t), sums = cm_sums_bytes(k, t), need = stage > sums ? stage : sums;
+    return number == CM_LAST ||
+           (number < CM_TILES && cm_subgroups(t) * k->subgroup <= k->invocations && need <= k->shared_bytes &&
+            t->depth % (k->matrix_depth > 0 ? k->matrix_depth : 16) == 0);
+}
+
+static size_t cm_tiles_of(const struct cm_tile *t, const struct vk_product_shape *s)
+{
+    return (s->rows + t->rows - 1) / t->rows * ((s->outs + t->outs - 1) / t->outs) * s->groups;
+}
+
+static bool cm_tile_suits(const struct vk_kernels *k, uint32_t number, const struct vk_product_shape *s)
+{
+    const struct cm_tile *t = &cm_tiles[number];
+    return (classes[k->device].tiles & CM_BIT(number)) != 0 && (t->rows <= 64 || s->rows > t->rows / 2) &&
+           (t->outs == 64 || s->outs > t->outs / 2) && cm_tiles_of(t, s) >= 2 * (size_t)classes[k->device].workgroups &&
+           vk_cm_tile_fits(k, number);
+}
+
+/* For a few rows half of the smallest tile would be empty. */
+static uint32_t cm_by_rule(const struct vk_kernels *k, const struct vk_product_shape *s)
+{
+    uint32_t number = 0;
+    if (s->rows <= 32 && (classes[k->device].tiles & CM_BIT(9)) != 0 && vk_cm_tile_fits(k, 9)) {
+        return 9;
+    }
+    while (number < CM_LAST && !cm_tile_suits(k, number, s)) {
+        number++;
+    }
+    return number;
+}
+
+/* Pieces of the depth where the tiles leave half of the device idle. */
+static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
+{
+    const size_t tiles = cm_tiles_of(t, s), busy = classes[k->device].workgroups;
+    size_t wanted = (busy + tiles - 1) / tiles, most = s->depth / (2 * SPLITS_DEPTH);
+    if (s->kind == VK_PRODUCT_BATCH || k->device == VK_CLASS_SOFTWARE || tiles * 2 > busy || most < 2 ||
+        s->groups * SPLITS_MAX > 65535) {
+        return 1;
+    }
+    wanted = wanted > most ? most : wanted;
+    return wanted > SPLITS_MAX ? SPLITS_MAX : (uint32_t)wanted;
 }
 
 static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_shape *s, struct vk_choice *c)
 {
-    size_t i = 0;
-    while (i + 1 < CM_TILES && !cm_tile_suits(k, &cm_tiles[i], s)) {
-        i++;
+    const uint8_t tuned = k->tuned[vk_class_of(s)];
+    uint32_t number = k->tile > 0                                                 ? k->tile - 1
+                      : vk_tuned_family(tuned) == VK_FAMILY_CM && tuned >> 4 != 0 ? (uint32_t)(tuned >> 4) - 1
+                                                                                  : cm_by_rule(k, s);
+    number = vk_cm_tile_fits(k, number) ? number : cm_by_rule(k, s);
+    const struct cm_tile *t = &cm_tiles[number];
+    c->tile = t->rows;
+    c->outs = t->outs;
+    c->width = t->width;
+    c->down = t->down;
+    c->depth = t->depth;
+    c->stages = 2 * cm_stage_bytes(t) <= k->shared_bytes ? 2 : 1;
+    c->swizzle = classes[k->device].swizzle;
+    c->splits = k->splits > 0 && s->kind != VK_PRODUCT_BATCH ? k->splits : cm_splits(k, t, s);
+}
+
+/* ---- entries of the table ---- */
+
+uint8_t vk_tuned_of(enum vk_family family, uint32_t tile)
+{
+    return (uint8_t)((uint32_t)family | tile << 4);
+}
+
+enum vk_family vk_tuned_family(uint8_t tuned)
+{
+    return (enum vk_family)(tuned & 15u);
+}
+
+bool vk_tuned_valid(uint8_t tuned)
+{
+    return (tuned & 15u) < VK_FAMILY_COUNT && tuned >> 4 <= CM_TILES &&
+           (tuned >> 4 == 0 || (tuned & 15u) == VK_FAMILY_CM);
+}
+
+void vk_tuned_text(uint8_t tuned, char *text, size_t bytes)
+{
+    const uint32_t number = tuned >> 4;
+    if (number == 0 || number > CM_TILES) {
+        snprintf(text, bytes, "%s", vk_family_name(vk_tuned_family(tuned)));
+        return;
     }
-    c->tile = cm_tiles[i].rows;
-    c->outs = cm_tiles[i].outs;
-    c->width = cm_tiles[i].width;
-    c->stages = 2 * cm_stage_bytes(&cm_tiles[i]) <= k->shared_bytes ? 2 : 1;
+    const struct cm_tile *t = &cm_tiles[number - 1];
+    snprintf(text, bytes, "cm %ux%ux%u", t->rows, t->outs, t->depth);
 }
 
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *s)
@@ -241,7 +345,7 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
 
 enum vk_chosen_by vk_choose_by(const struct vk_kernels *k, const struct vk_product_shape *shape)
 {
-    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)];
+    enum vk_family tuned = vk_tuned_family(k->tuned[vk_class_of(shape)]);
     bool table = tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape);
     bool named = k->only != VK_FAMILY_AUTO || k->conv != VK_CONV_AUTO;
     return named ? VK_BY_NAME : table ? VK_BY_TABLE : VK_BY_RULE;
@@ -271,7 +375,7 @@ static enum vk_family conv_family(const struct vk_kernels *k, enum vk_family by_
 
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape)
 {
-    enum vk_family tuned = (enum vk_family)k->tuned[vk_class_of(shape)], family = rule_family(k, shape);
+    enum vk_family tuned = vk_tuned_family(k->tuned[vk_class_of(shape)]), family = rule_family(k, shape);
     if (tuned != VK_FAMILY_AUTO && vk_family_fits(k, tuned, shape)) {
         family = tuned;
     }

@@ -61,10 +61,26 @@ struct vk_kernels {
     uint32_t
         subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
     uint32_t invocations, shared_bytes;
-    uint8_t tuned[VK_CLASSES]; /* enum vk_family */
+    uint32_t matrix_rows, matrix_outs, matrix_depth; /* of a cooperative matrix; 0 = 16 */
+    uint32_t splits;                                 /* of family `cm`: pieces of the depth; 0 = by the rules */
+    uint32_t
+        tile; /* of family `cm`: 1 + its number in the list of tiles, where it fits; 0 = as tuned, else by the rules */
+    uint8_t tuned[VK_CLASSES]; /* vk_tuned_of */
     uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
     uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
 };
+
+/* One entry of the table: a family, and for `cm` 1 + the number of its tile; 0 = by the rules. */
+uint8_t vk_tuned_of(enum vk_family family, uint32_t tile);
+enum vk_family vk_tuned_family(uint8_t tuned);
+bool vk_tuned_valid(uint8_t tuned);
+
+/* Tiles of family `cm`. */
+uint32_t vk_cm_tiles(void);
+/* The tile fits the device's limits. */
+bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number);
+/* "cm 128x128x32"; of other families their name. */
+void vk_tuned_text(uint8_t tuned, char *text, size_t bytes);
 
 /* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes. */
 static inline uint32_t vk_bytes_bit(enum vk_family family, bool dot)
@@ -74,11 +90,14 @@ static inline uint32_t vk_bytes_bit(enum vk_family family, bool dot)
 
 struct vk_choice {
     enum vk_family family;
-    uint32_t tile;   /* rows of an invocation; CM: of a workgroup, 64 or 128 */
-    uint32_t splits; /* SPLIT: pieces of the depth; else 1 */
-    uint32_t outs;   /* CM: outputs of a workgroup, 64 or 128 */
-    uint32_t width;  /* CM: outputs of a subgroup, 32 or 64 */
-    uint32_t stages; /* CM: of shared memory, 1 or 2 */
+    uint32_t tile;    /* rows of an invocation; CM: of a workgroup, 32 to 256 */
+    uint32_t splits;  /* SPLIT, CM: pieces of the depth; else 1 */
+    uint32_t outs;    /* CM: outputs of a workgroup, 64 to 256 */
+    uint32_t width;   /* CM: outputs of a subgroup, 32 or 64 */
+    uint32_t down;    /* CM: rows of subgroups */
+    uint32_t depth;   /* CM: of a step, 16 to 64 */
+    uint32_t stages;  /* CM: of shared memory, 1 or 2 */
+    uint32_t swizzle; /* CM: rows of tiles in a band of workgroups; 0 = no bands */
 };
 
 /* The family can run this shape at all. */

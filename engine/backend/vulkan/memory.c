@@ -38,6 +38,21 @@ static bool type_find(const struct vk_device *d, uint32_t allowed, VkMemoryPrope
     return best != UINT32_MAX;
 }
 
+/* What the heap may still give this process, as others use the device, too; UINT64_MAX where the driver does not tell. */
+static uint64_t heap_left(const struct vk_device *d, uint32_t heap)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                             .pNext = &budget};
+    if (!d->info.memory_budget) {
+        return UINT64_MAX;
+    }
+    d->instance->vk.GetPhysicalDeviceMemoryProperties2(d->info.handle, &all);
+    const uint64_t most = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    return most == 0 ? UINT64_MAX : most > used ? most - used : 0;
+}
+
 /* Allocates by the best wish that the device grants: a window into its memory may be full. */
 static VkResult memory_take(struct vk_device *d, enum vk_memory_kind kind, const VkMemoryRequirements *need,
                             struct vk_buffer *b)
@@ -46,9 +61,11 @@ static VkResult memory_take(struct vk_device *d, enum vk_memory_kind kind, const
     VkResult result = VK_ERROR_FEATURE_NOT_PRESENT;
     for (int i = 0; i < WISHES && result != VK_SUCCESS; i++) {
         bool again = i > 0 && wishes[kind][i] == wishes[kind][i - 1];
-        if (!again && type_find(d, need->memoryTypeBits, wishes[kind][i], &info.memoryTypeIndex)) {
-            result = d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory);
+        if (again || !type_find(d, need->memoryTypeBits, wishes[kind][i], &info.memoryTypeIndex)) {
+            continue;
         }
+        bool fits = need->size <= heap_left(d, d->memory.memoryTypes[info.memoryTypeIndex].heapIndex);
+        result = fits ? d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
     }
     if (result == VK_SUCCESS) {
         b->local = (d->memory.memoryTypes[info.memoryTypeIndex].propertyFlags & LOCAL) != 0;
@@ -64,6 +81,13 @@ static enum pen_status memory_bind(struct vk_device *d, enum vk_memory_kind kind
     VkResult result = memory_take(d, kind, &need, b);
     if (result == VK_ERROR_FEATURE_NOT_PRESENT) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: no memory type of the device fits a buffer");
+    }
+    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY) {
+        atomic_fetch_add(&d->refused, 1);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY,
+                             "vulkan: %.100s has no room for %" PRIu64
+                             " bytes more within its memory budget: end what else uses it, or load fewer models",
+                             d->info.name, (uint64_t)need.size);
     }
     if (result == VK_SUCCESS) {
         result = d->vk.BindBufferMemory(d->handle, b->handle, b->memory, 0);

@@ -10,7 +10,7 @@
 #include "backend/vulkan/shader.h"
 
 #define VK_SPECS_MAX    32
-#define VK_BINDINGS_MAX 8
+#define VK_BINDINGS_MAX 12
 #define VK_PUSH_BYTES   128 /* what every device has */
 
 struct vk_pipeline_key {

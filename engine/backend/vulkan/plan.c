@@ -1,4 +1,4 @@
-#include "backend/vulkan/plan.h"
+#include "backend/vulkan/joints.h"
 
 #include <stdlib.h>
 
@@ -21,6 +21,10 @@ enum pen_status vk_plan_shell(struct backend *backend, const struct graph *g, co
     pthread_mutex_init(&p->lock, NULL);
     p->wide = wide;
     p->part = partition_copy(part, (uint32_t *)(p + 1));
+    if (vk_joints_new(g, &p->part, &p->joints) != PEN_OK) {
+        vk_plan_free(p);
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a plan of %u nodes", part->node_count);
+    }
     *ret_plan = p;
     return PEN_OK;
 }
@@ -34,6 +38,7 @@ void vk_plan_free(struct plan *plan)
         vk_plan_free(plan->beside[i]);
     }
     free(plan->spread);
+    vk_joints_free(plan->joints);
     vk_weights_release(plan->weights);
     pthread_mutex_destroy(&plan->lock);
     free(plan->wide);
@@ -59,7 +64,7 @@ uint64_t vk_plan_bytes(const struct plan *plan)
     uint64_t bytes = weights_bytes(plan->weights);
     pthread_mutex_unlock(lock);
     for (uint32_t i = 0; plan->spread != NULL && i < plan->backend->beside_count; i++) {
-        bytes += vk_plan_bytes(plan->beside[i]);
+        bytes += plan->beside[i] != NULL ? vk_plan_bytes(plan->beside[i]) : 0;
     }
     return bytes;
 }

@@ -79,10 +79,13 @@ struct plan {
     uint64_t bytes;
     bool *wide; /* [g->node_count]: storage.h */
     struct vk_storage storage;
-    bool trial;                         /* made to try a storage: what it computes is nobody's */
-    bool looked;                        /* a trial whose execs note the largest value of every node (debug.h) */
-    struct plan *beside[VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices */
-    struct vk_spread *spread;           /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
+    bool trial;  /* made to try a storage: what it computes is nobody's */
+    bool looked; /* a trial whose execs note the largest value of every node (debug.h) */
+    struct plan *beside
+        [VK_BESIDE_MAX]; /* several.c: the same partition on the backend's further devices; NULL = it has no room */
+    uint32_t left_out;   /* devices without room */
+    struct vk_joints *joints; /* joints.h: nodes that run as one */
+    struct vk_spread *spread; /* with siblings; NULL: one device, or a plan of its own (vk_plan_shell) */
 };
 
 /* planning.c: with its trial, its weights and its siblings on the further devices. */
@@ -184,6 +187,7 @@ struct exec {
     uint32_t *users;      /* [g->value_count] readers within the exec */
     uint32_t *only_user;  /* [g->value_count] node id of the last reader seen */
     bool *deferred;       /* [part.node_count] */
+    bool *joined;         /* [joints of the plan] those that this exec builds as one dispatch */
     uint8_t *chosen_by;   /* [part.node_count] enum vk_chosen_by: of products */
     struct vk_work *works;
     uint32_t work_count, work_room;

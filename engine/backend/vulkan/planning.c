@@ -33,12 +33,19 @@ static enum pen_status plan_make(struct backend *backend, const struct graph *g,
     return PEN_OK;
 }
 
-/* The same partition on each further device of the backend. */
+/* The same partition on each further device of the backend. One without room for it is left out: the others share the work. */
 static enum pen_status siblings_make(struct plan *p, struct pen_error *reterr)
 {
     enum pen_status status = vk_several_spread(p, reterr);
     for (uint32_t i = 0; status == PEN_OK && i < p->backend->beside_count; i++) {
-        status = plan_make(p->backend->beside[i], p->g, &p->part, p, &p->beside[i], reterr);
+        struct pen_error why = {0};
+        status = plan_make(p->backend->beside[i], p->g, &p->part, p, &p->beside[i], &why);
+        if (status == PEN_ERR_NO_MEMORY && atomic_load(&p->backend->beside[i]->device->refused) > 0) {
+            p->left_out++;
+            status = PEN_OK;
+        } else if (status != PEN_OK) {
+            pen_error_set(reterr, status, "%s", why.text);
+        }
     }
     return status;
 }
@@ -76,6 +83,10 @@ void vk_plan_note(const struct plan *plan, char *text, size_t bytes)
     if (plan->weights != NULL && plan->weights->range.layers > 0) {
         vk_range_text(&plan->weights->range, layers, sizeof layers);
         used = snprintf(text, bytes, "f16 cannot hold weights of %s", layers);
+    }
+    if (plan->left_out > 0 && used >= 0 && (size_t)used < bytes) {
+        used += snprintf(text + used, bytes - (size_t)used, "%s%u of %u devices have no room for it",
+                         used > 0 ? "; " : "", plan->left_out, plan->backend->beside_count + 1);
     }
     if (used >= 0 && (size_t)used < bytes) {
         vk_storage_text(&plan->storage, text + used, bytes - (size_t)used, used > 0 ? "; " : "");

@@ -90,9 +90,14 @@ struct plan *vk_several_choose(struct plan *plan, const struct shape_env *env)
         return plan;
     }
     pthread_mutex_lock(&plan->lock);
-    uint32_t turn = spread_turn(plan->spread, shapes_hash(plan, env)) % (plan->backend->beside_count + 1);
+    const uint32_t count = plan->backend->beside_count + 1;
+    uint32_t turn = spread_turn(plan->spread, shapes_hash(plan, env)) % (count - plan->left_out);
     pthread_mutex_unlock(&plan->lock);
-    PEN_ASSERT(turn == 0 || plan->beside[turn - 1] != NULL,
-               "a plan that is spread has a sibling on each further device");
-    return turn == 0 ? plan : plan->beside[turn - 1];
+    for (uint32_t i = 0; turn > 0 && i + 1 < count; i++) { /* past the devices that have no room */
+        if (plan->beside[i] != NULL && --turn == 0) {
+            return plan->beside[i];
+        }
+    }
+    PEN_ASSERT(turn == 0, "a plan that is spread has a sibling on each further device that has room");
+    return plan;
 }

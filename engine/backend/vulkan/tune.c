@@ -11,6 +11,7 @@
 #define REPEATS      8u /* products of one run: its fixed part counts an eighth */
 #define ROUNDS_LEAST 3u /* the families take turns, so that a slower clock or a busy neighbour meets all of them */
 #define ROUNDS_MOST  50u
+#define CANDIDATES   PEN_TUNE_FAMILIES
 #define WORTH        0.95 /* of the time of the rules' family: less gain is noise */
 
 static uint64_t now_ns(void)
@@ -22,6 +23,7 @@ static uint64_t now_ns(void)
 
 struct candidate {
     enum vk_family family;
+    uint32_t tile; /* of family `cm`: 1 + its number; 0 = by the rules */
     struct exec *exec;
     uint64_t best_ns; /* of a run of REPEATS products */
 };
@@ -29,7 +31,7 @@ struct candidate {
 struct measured {
     struct vk_single single;
     struct buffer_view in[2], out;
-    struct candidate candidates[VK_FAMILY_COUNT];
+    struct candidate candidates[CANDIDATES];
     uint32_t count;
 };
 
@@ -57,33 +59,51 @@ static enum pen_status once(struct measured *m, struct candidate *c, struct pen_
     return status;
 }
 
-/* An exec per family that can run the shape; one that the device has no room for is left out. The first run compiles and does not count. */
+/* One that the device has no room for is left out. The first run compiles and does not count. */
+static enum pen_status candidate_add(struct backend *b, enum vk_family family, uint32_t tile, struct measured *m,
+                                     struct pen_error *reterr)
+{
+    struct candidate *c = &m->candidates[m->count];
+    struct pen_error why = {0};
+    if (m->count == CANDIDATES) {
+        return PEN_OK;
+    }
+    b->kernels.only = family;
+    b->kernels.tile = tile;
+    *c = (struct candidate){.family = family, .tile = tile};
+    enum pen_status status = vk_exec_make(m->single.plan, &m->single.env, &c->exec, &why);
+    if (status == PEN_OK) {
+        m->count++;
+        status = once(m, c, reterr);
+        c->best_ns = UINT64_MAX;
+    } else if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_UNSUPPORTED || status == PEN_ERR_TOO_LARGE) {
+        status = PEN_OK;
+    } else {
+        status = pen_error_set(reterr, status, "%s", why.text);
+    }
+    return status;
+}
+
+/* An exec per family that can run the shape; of cooperative matrices one per tile, too. */
 static enum pen_status candidates_make(struct backend *b, const struct vk_seen *seen, struct measured *m,
                                        struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    const enum vk_family only = b->kernels.only;
+    const struct vk_kernels asked = b->kernels;
     b->repeats = REPEATS;
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
-        struct candidate *c = &m->candidates[m->count];
-        struct pen_error why = {0};
-        if (!vk_family_fits(&b->kernels, (enum vk_family)f, &seen->shape)) {
+        const uint32_t tiles = f == VK_FAMILY_CM ? vk_cm_tiles() : 0;
+        if (!vk_family_fits(&asked, (enum vk_family)f, &seen->shape)) {
             continue;
         }
-        b->kernels.only = (enum vk_family)f;
-        *c = (struct candidate){.family = (enum vk_family)f};
-        status = vk_exec_make(m->single.plan, &m->single.env, &c->exec, &why);
-        if (status == PEN_OK) {
-            m->count++;
-            status = once(m, c, reterr);
-            c->best_ns = UINT64_MAX;
-        } else if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_UNSUPPORTED || status == PEN_ERR_TOO_LARGE) {
-            status = PEN_OK;
-        } else {
-            status = pen_error_set(reterr, status, "%s", why.text);
+        for (uint32_t t = 0; t <= tiles && status == PEN_OK; t++) {
+            if (t == 0 || vk_cm_tile_fits(&asked, t - 1)) {
+                status = candidate_add(b, (enum vk_family)f, t, m, reterr);
+            }
         }
     }
-    b->kernels.only = only;
+    b->kernels.only = asked.only;
+    b->kernels.tile = asked.tile;
     b->repeats = 0;
     return status;
 }
@@ -133,7 +153,7 @@ static enum pen_status measured_init(struct backend *b, const struct vk_seen *se
 static const struct candidate *of_family(const struct measured *m, enum vk_family family)
 {
     for (uint32_t i = 0; i < m->count; i++) {
-        if (m->candidates[i].family == family) {
+        if (m->candidates[i].family == family && m->candidates[i].tile == 0) {
             return &m->candidates[i];
         }
     }
@@ -153,20 +173,27 @@ static const struct candidate *winner(const struct measured *m, enum vk_family b
     return clear ? best : usual;
 }
 
+static uint8_t tuned_of(const struct candidate *c)
+{
+    return vk_tuned_of(c->family, c->tile);
+}
+
 static void row_say(const struct vk_seen *seen, const struct measured *m, enum vk_family by_rule,
                     const struct candidate *chosen, pen_tune_row_function *say, void *context)
 {
-    char class_text[96], shape_text[96];
+    char class_text[96], shape_text[96], names[CANDIDATES][24], chosen_text[24];
     struct pen_tune_row row = {.products = class_text,
                                .shape = shape_text,
                                .by_rule = vk_family_name(by_rule),
-                               .chosen = vk_family_name(chosen->family),
+                               .chosen = chosen_text,
                                .time_count = m->count};
+    vk_tuned_text(tuned_of(chosen), chosen_text, sizeof chosen_text);
     vk_class_text(vk_class_of(&seen->shape), class_text, sizeof class_text);
     snprintf(shape_text, sizeof shape_text, "%zux%zux%zu in %zu", seen->shape.rows, seen->shape.outs, seen->shape.depth,
              seen->shape.groups);
     for (uint32_t i = 0; i < m->count; i++) {
-        row.times[i].family = vk_family_name(m->candidates[i].family);
+        vk_tuned_text(tuned_of(&m->candidates[i]), names[i], sizeof names[i]);
+        row.times[i].family = names[i];
         row.times[i].us = (double)m->candidates[i].best_ns / 1000.0 / REPEATS;
     }
     say(context, &row);
@@ -177,7 +204,7 @@ static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen,
 {
     struct measured m = {0};
     struct vk_kernels rules = b->kernels;
-    memset(rules.tuned, VK_FAMILY_AUTO, sizeof rules.tuned);
+    memset(rules.tuned, 0, sizeof rules.tuned);
     rules.only = VK_FAMILY_AUTO;
     const enum vk_family by_rule = vk_choose(&rules, &seen->shape).family;
     enum pen_status status = measured_init(b, seen, &m, reterr);
@@ -189,7 +216,7 @@ static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen,
     }
     const struct candidate *chosen = status == PEN_OK ? winner(&m, by_rule) : NULL;
     if (chosen != NULL) {
-        *tuned = (uint8_t)chosen->family;
+        *tuned = tuned_of(chosen);
         row_say(seen, &m, by_rule, chosen, say, context);
     }
     measured_fini(&m);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The payload: a family per precision and class. A change of classes changes its size, and the file is a miss. */
+/* The payload: a family, with its tile, per precision and class. A change of classes changes its size, and the file is a miss. */
 #define PRECISIONS PEN_PRECISION_F16_MATH
 struct table {
     uint32_t classes;
@@ -14,7 +14,7 @@ static bool table_valid(const struct table *t)
 {
     const uint8_t *all = &t->tuned[0][0];
     for (size_t i = 0; i < sizeof t->tuned; i++) {
-        if (all[i] >= VK_FAMILY_COUNT) {
+        if (!vk_tuned_valid(all[i])) {
             return false;
         }
     }

@@ -10,29 +10,6 @@
     256 /* of one round: scores of 56 queries take 56 KiB, packed keys and values of 64 columns 64 KiB each */
 #define TILES_UNIT 4 /* row tiles of one unit of work */
 
-bool flash_term_init(struct flash_term *t, const struct flash *f, const struct shape *shape)
-{
-    const size_t full[4] = {f->batch, f->heads, f->queries, f->keys};
-    size_t step = 1;
-    t->keys = f->keys;
-    memset(t->step, 0, sizeof t->step);
-    if (shape->rank > 4) {
-        return false;
-    }
-    for (int32_t d = shape->rank - 1; d >= 0; d--) {
-        int32_t at = 4 - shape->rank + d;
-        size_t dim = (size_t)shape->dim[d];
-        if (at == 3 && dim != 1 && dim < full[3]) {
-            t->keys = dim;
-        } else if (dim != 1 && dim != full[at]) {
-            return false;
-        }
-        t->step[at] = dim == 1 ? 0 : step;
-        step *= dim;
-    }
-    return true;
-}
-
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;

@@ -9,29 +9,8 @@
 #ifndef XNNPACK_FLASH_H
 #define XNNPACK_FLASH_H
 
+#include "backend/attention_pattern.h"
 #include "backend/xnnpack/emit.h"
-
-/* Element (batch, head, row, column) is at the sum of index * stride; 0 = the same for all. */
-struct flash_side {
-    size_t batch, head, row, col;
-};
-
-enum flash_term_kind {
-    FLASH_ADD,       /* f32: added */
-    FLASH_KEEP,      /* bytes: where 0, the score becomes `fill` */
-    FLASH_DROP,      /* bytes: where not 0, the score becomes `fill` */
-    FLASH_ADD_UNLESS /* bytes: where 0, `fill` is added */
-};
-
-/* Something over the scores [batch, heads, queries, keys]. */
-struct flash_term {
-    enum flash_term_kind kind;
-    size_t step[4]; /* elements; 0 = broadcast; of keys: 0 or 1 */
-    size_t keys;    /* that it has values for; the others are hidden */
-    float fill;
-};
-
-#define FLASH_TERMS 4
 
 struct flash {
     size_t batch, heads, kv_heads, queries, keys, size, value_size;
@@ -55,7 +34,5 @@ struct flash_data {
 void flash_init(struct flash *f, size_t threads);
 size_t flash_scratch_bytes(const struct flash *f, size_t threads);
 void flash_run(const struct flash *f, const struct flash_data *data, void *scratch, struct run *r);
-/* The steps of a term of this shape over [batch, heads, queries, keys]; false when it does not broadcast. It may have fewer keys. */
-bool flash_term_init(struct flash_term *t, const struct flash *f, const struct shape *shape);
 
 #endif

@@ -5,50 +5,6 @@
 
 #include "assertion.h"
 
-static uint32_t index_of(const struct finder *f, const struct node *n)
-{
-    return f->index_of[n - f->g->nodes];
-}
-
-bool finder_free(const struct finder *f, const struct node *n)
-{
-    uint32_t at = index_of(f, n);
-    return !n->dead && at != UINT32_MAX && f->plan->marks[at].in == NULL;
-}
-
-const struct node *finder_reader(const struct finder *f, uint32_t value)
-{
-    if (value == VALUE_NONE || f->readers[value] != 1) {
-        return NULL;
-    }
-    const struct node *n = &f->g->nodes[f->reader[value]];
-    return finder_free(f, n) ? n : NULL;
-}
-
-const struct node *finder_maker(const struct finder *f, uint32_t value, bool only)
-{
-    if (value == VALUE_NONE || f->g->values[value].producer == NODE_NONE || (only && f->readers[value] != 1)) {
-        return NULL;
-    }
-    const struct node *n = &f->g->nodes[f->g->values[value].producer];
-    return finder_free(f, n) ? n : NULL;
-}
-
-void finder_alone(struct finder *f, const struct node *n, const char *why)
-{
-    f->plan->marks[index_of(f, n)].alone = why;
-}
-
-bool finder_scalar(const struct finder *f, uint32_t value, float *ret)
-{
-    const struct value *v = value == VALUE_NONE ? NULL : &f->g->values[value];
-    if (v == NULL || v->data == NULL || v->dtype != PEN_DTYPE_F32 || v->bytes != sizeof *ret) {
-        return false;
-    }
-    memcpy(ret, v->data, sizeof *ret);
-    return true;
-}
-
 static uint32_t *ids_copy(uint32_t **room, const uint32_t *ids, uint32_t count)
 {
     uint32_t *to = *room;
@@ -76,11 +32,13 @@ struct fusion *finder_fuse(struct finder *f, const struct fusion_kind *kind, con
     fusion->node.in_count = parts->in_count;
     fusion->node.out = ids_copy(&room, last->out, last->out_count);
     fusion->kind = kind;
-    fusion->first = index_of(f, parts->members[0]);
-    fusion->last = index_of(f, last);
+    fusion->first = finder_index(f, parts->members[0]);
+    fusion->last = finder_index(f, last);
     for (uint32_t i = 0; i < parts->member_count; i++) {
-        struct fusion_mark *mark = &f->plan->marks[index_of(f, parts->members[i])];
+        const uint32_t at = finder_index(f, parts->members[i]);
+        struct fusion_mark *mark = &f->plan->marks[at];
         PEN_ASSERT(mark->in == NULL || mark->in == fusion, "a node belongs to one fusion");
+        f->taken[at] = true;
         *mark = (struct fusion_mark){.in = fusion};
     }
     fusion->next = f->plan->all;

@@ -7,6 +7,7 @@
 #ifndef XNNPACK_FUSION_H
 #define XNNPACK_FUSION_H
 
+#include "backend/finder.h"
 #include "backend/xnnpack/emit.h"
 
 struct fusion;
@@ -45,28 +46,7 @@ struct fusion_plan {
 enum pen_status fusion_plan_new(const struct graph *g, const struct partition *part, struct fusion_plan *ret_plan);
 void fusion_plan_free(struct fusion_plan *p);
 
-/* ---- for those that look for one ---- */
-
-struct finder {
-    const struct graph *g;
-    const struct partition *part;
-    struct fusion_plan *plan;
-    uint32_t *index_of; /* node -> index in the partition, UINT32_MAX elsewhere */
-    uint32_t *readers;  /* value -> how often it is read, much more than once when somebody outside does */
-    uint32_t *reader;   /* value -> one of its readers */
-    bool failed;        /* no memory */
-};
-
-/* Of this partition, and of no fusion yet. */
-bool finder_free(const struct finder *f, const struct node *n);
-/* The only reader of a value, of this partition and free; NULL otherwise. */
-const struct node *finder_reader(const struct finder *f, uint32_t value);
-/* Who makes the value, of this partition and free; NULL otherwise. only: and nobody reads it but once. */
-const struct node *finder_maker(const struct finder *f, uint32_t value, bool only);
-/* Why a node runs alone. */
-void finder_alone(struct finder *f, const struct node *n, const char *why);
-/* f32, one element, constant. */
-bool finder_scalar(const struct finder *f, uint32_t value, float *ret);
+/* ---- for those that look for one: a finder whose `plan` is this one ---- */
 
 struct fusion_parts {
     const struct node *members[24]; /* the last one gives the result */

@@ -4,27 +4,6 @@
 #include "backend/xnnpack/fusion.h"
 #include "backend/xnnpack/own_kept.h"
 
-#define READ_OUTSIDE 1000u /* a value that others than nodes read */
-
-static void readers_count(struct finder *f)
-{
-    const struct graph *g = f->g;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        for (uint32_t i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++) {
-            if (g->nodes[n].in[i] != VALUE_NONE) {
-                f->readers[g->nodes[n].in[i]]++;
-                f->reader[g->nodes[n].in[i]] = n;
-            }
-        }
-    }
-    for (uint32_t i = 0; i < g->output_count; i++) {
-        f->readers[g->outputs[i]] += READ_OUTSIDE;
-    }
-    for (uint32_t i = 0; i < f->part->out_count; i++) {
-        f->readers[f->part->out[i]] += READ_OUTSIDE;
-    }
-}
-
 static void find_all(struct finder *f)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -42,28 +21,24 @@ static void find_all(struct finder *f)
 
 enum pen_status fusion_plan_new(const struct graph *g, const struct partition *part, struct fusion_plan *ret_plan)
 {
-    struct finder f = {.g = g, .part = part, .plan = ret_plan};
+    struct finder f;
     *ret_plan = (struct fusion_plan){.count = part->node_count};
     ret_plan->marks = calloc((size_t)part->node_count + 1, sizeof *ret_plan->marks);
-    f.index_of = malloc(((size_t)g->node_count + 1) * sizeof *f.index_of);
-    f.readers = calloc((size_t)g->value_count + 1, sizeof *f.readers);
-    f.reader = calloc((size_t)g->value_count + 1, sizeof *f.reader);
-    f.failed = ret_plan->marks == NULL || f.index_of == NULL || f.readers == NULL || f.reader == NULL;
-    if (!f.failed) {
-        memset(f.index_of, 0xFF, ((size_t)g->node_count + 1) * sizeof *f.index_of);
-        for (uint32_t i = 0; i < part->node_count; i++) {
-            f.index_of[part->nodes[i]] = i;
-        }
-        readers_count(&f);
-        find_all(&f);
+    if (ret_plan->marks == NULL || finder_init(&f, g, part) != PEN_OK) {
+        fusion_plan_free(ret_plan);
+        return PEN_ERR_NO_MEMORY;
     }
-    free(f.index_of);
-    free(f.readers);
-    free(f.reader);
-    if (f.failed) {
+    f.plan = ret_plan;
+    find_all(&f);
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        ret_plan->marks[i].alone = ret_plan->marks[i].in == NULL ? f.alone[i] : NULL;
+    }
+    bool failed = f.failed;
+    finder_fini(&f);
+    if (failed) {
         fusion_plan_free(ret_plan);
     }
-    return f.failed ? PEN_ERR_NO_MEMORY : PEN_OK;
+    return failed ? PEN_ERR_NO_MEMORY : PEN_OK;
 }
 
 void fusion_plan_free(struct fusion_plan *p)

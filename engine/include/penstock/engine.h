@@ -264,7 +264,7 @@ uint64_t pen_session_compared(const struct pen_session *session);
 
 /* ---- tuning ----------------------------------------------------------------------------------------------------------------------- */
 
-#define PEN_TUNE_FAMILIES 8
+#define PEN_TUNE_FAMILIES 24 /* kernels of one row: families, and tiles of cooperative matrices */
 
 /* One class of products: the times of the kernels that can run it, on the largest product of the class that a session has prepared. Texts are borrowed for the call. */
 struct pen_tune_row {

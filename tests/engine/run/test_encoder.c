@@ -14,6 +14,7 @@ static const struct encoder small = {
 
 #define TOKENS_MAX 256
 
+static struct pen_explain *explain; /* of the engines that are opened; NULL = none */
 static char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 16];
 
 struct side {
@@ -28,7 +29,9 @@ static void side_open(struct side *s, const char *backend)
     struct pen_error error = {0};
     pen_engine_options_init(&options);
     options.backend = backend;
+    options.explain = explain;
     options.strict = true;
+    options.vulkan = (struct pen_vulkan_options){.allow_software = true, .validate = true};
     cr_assert_eq(pen_engine_new(&options, &s->engine, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(pen_model_load(s->engine, path, &s->model, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(pen_session_new(s->model, &s->session, &error), PEN_OK, "%s", error.text);
@@ -123,4 +126,37 @@ Test(encoder, runs_on_xnnpack_alone_at_any_length)
     }
     cr_assert_null(strstr(pen_model_placement(fast.model), "executor"), "%s", pen_model_placement(fast.model));
     side_close(&fast);
+}
+
+/* Every node on the device, attention of each layer in one dispatch. */
+Test(encoder, runs_on_a_gpu_alone_with_attention_joined)
+{
+    struct pen_engine_options options;
+    struct side gpu, truth;
+    struct pen_error error = {0};
+    size_t count = 0, joined = 0;
+    pen_engine_options_init(&options);
+    options.backend = "vulkan";
+    options.vulkan.allow_software = true;
+    if (pen_engine_new(&options, &gpu.engine, &error) != PEN_OK) {
+        cr_skip_test("no Vulkan device for this test: %s", error.text);
+    }
+    pen_engine_free(gpu.engine);
+    explain = pen_explain_new();
+    side_open(&gpu, "vulkan");
+    cr_assert_null(strstr(pen_model_placement(gpu.model), "executor"), "%s", pen_model_placement(gpu.model));
+    const float *a = run(&gpu, 3, 17);
+    const struct pen_explain_row *row = pen_explain_rows(explain, &count, NULL);
+    for (size_t i = 0; i < count; i++) {
+        joined += row[i].about == PEN_CHOICE_KERNEL && strcmp(row[i].choice, "vulkan: attention") == 0;
+    }
+    cr_assert_eq(joined, (size_t)small.layers, "%zu layers run as attention", joined);
+    side_open(&truth, "reference");
+    const float *b = run(&truth, 3, 17);
+    for (int64_t k = 0; k < 3 * 17 * small.hidden; k++) {
+        cr_assert(fabsf(a[k] - b[k]) <= 1e-3f, "element %lld is %g, not %g", (long long)k, (double)a[k], (double)b[k]);
+    }
+    side_close(&gpu);
+    side_close(&truth);
+    pen_explain_free(explain);
 }

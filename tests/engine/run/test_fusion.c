@@ -110,6 +110,7 @@ static void one_run(sketch_fn draw, const char *backend, uint32_t threads, struc
     options.strict = true;
     options.threads = threads;
     options.explain = rows;
+    options.vulkan = (struct pen_vulkan_options){.allow_software = true, .validate = true};
     if (strcmp(backend, "xnnpack") == 0) {
         options.precision = asked.precision;
         options.cpu_isa_max = asked.isa_max;
@@ -193,6 +194,51 @@ static void check(sketch_fn draw, size_t want)
     written_close(&truth);
     written_close(&fast);
     written_close(&two);
+}
+
+/* How many nodes a dispatch does that another one is named for. */
+static size_t joined_gpu(void)
+{
+    size_t count = 0, found = 0;
+    const struct pen_explain_row *row = pen_explain_rows(rows, &count, NULL);
+    for (size_t i = 0; i < count; i++) {
+        found += row[i].about == PEN_CHOICE_KERNEL && strcmp(row[i].choice, "vulkan: joined") == 0;
+    }
+    return found;
+}
+
+static bool gpu_there(void)
+{
+    struct pen_engine_options options;
+    struct pen_engine *engine = NULL;
+    pen_engine_options_init(&options);
+    options.backend = "vulkan";
+    options.vulkan.allow_software = true;
+    bool there = pen_engine_new(&options, &engine, NULL) == PEN_OK;
+    pen_engine_free(engine);
+    return there;
+}
+
+/* The same on a GPU; joined 0: whatever else its nodes join. */
+static void check_gpu(sketch_fn draw, size_t want)
+{
+    struct written truth, fast;
+    if (!gpu_there()) {
+        return;
+    }
+    one_run(draw, "reference", 1, &truth);
+    pen_explain_free(rows);
+    rows = pen_explain_new();
+    one_run(draw, "vulkan", 1, &fast);
+    cr_assert_eq(row_says("vulkan: attention"), want > 0, "one dispatch does all of it");
+    cr_assert(want == 0 || joined_gpu() == want, "%zu nodes are joined", joined_gpu());
+    for (size_t i = 0; i < truth.out[0].bytes / sizeof(float); i++) {
+        float a = ((const float *)fast.out[0].data)[i], b = ((const float *)truth.out[0].data)[i];
+        cr_assert((isnan(a) && isnan(b)) || fabsf(a - b) <= 2e-5f + 1e-4f * fabsf(b), "element %zu is %g, not %g", i,
+                  (double)a, (double)b);
+    }
+    written_close(&truth);
+    written_close(&fast);
 }
 
 static void begin(void)
@@ -467,6 +513,9 @@ Test(fusion, attention_as_exporters_spell_it_out)
         form = cases[i].form;
         check(draw_attention, cases[i].joined);
         expect_reason("joined from the nodes that spell it out");
+        if (i % 2 == 0) { /* the other cases are other sizes */
+            check_gpu(draw_attention, cases[i].joined);
+        }
     }
 }
 
@@ -481,6 +530,7 @@ static void draw_three_dims(struct sketch *s)
 Test(fusion, attention_of_three_dimensions)
 {
     check(draw_three_dims, 3);
+    check_gpu(draw_three_dims, 3);
 }
 
 static void draw_shared_keys(struct sketch *s)
@@ -493,6 +543,7 @@ static void draw_shared_keys(struct sketch *s)
 Test(fusion, heads_that_share_keys_and_values)
 {
     check(draw_shared_keys, 2);
+    check_gpu(draw_shared_keys, 2);
 }
 
 static int64_t mask_batch, mask_rows, query_rows;
@@ -530,6 +581,7 @@ Test(fusion, a_factor_behind_a_mask_is_not_taken_for_one_of_the_scores)
 {
     check(draw_factor_behind, 0);
     expect_reason("is no factor and no mask");
+    check_gpu(draw_factor_behind, 0);
 }
 
 static void draw_seen_shares(struct sketch *s)
@@ -543,6 +595,7 @@ Test(fusion, shares_that_somebody_reads_stay)
 {
     check(draw_seen_shares, 0);
     expect_reason("the shares go elsewhere");
+    check_gpu(draw_seen_shares, 0);
 }
 
 /* ---- dynamic quantisation ---- */

@@ -74,6 +74,12 @@ void device_f32(void (*rows)(void))
     on(PEN_PRECISION_F32, "simple", rows);
 }
 
+void device_floats(void (*rows)(void), void (*few)(void))
+{
+    on(PEN_PRECISION_F32, "auto", rows);
+    on(PEN_PRECISION_F16_STORAGE, "auto", few);
+}
+
 void device_each(void (*rows)(void))
 {
     on(PEN_PRECISION_F32, "simple", rows);

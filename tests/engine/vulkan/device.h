@@ -24,5 +24,7 @@ void device_products(void (*rows)(void));
 /* In f32, with these kernels of convolutions (vk_conv). */
 void device_convs(const char *conv, void (*rows)(struct backend *b));
 void device_f32(void (*rows)(void)); /* simple f32 only */
+/* `rows` in f32, `few` in f16_storage, with whatever family the rules choose: a software device compiles for a second a kernel. */
+void device_floats(void (*rows)(void), void (*few)(void));
 
 #endif

@@ -288,6 +288,70 @@ Test(vulkan_backend, several_devices_share_the_work_in_f16, .timeout = 110)
     two_share(PEN_PRECISION_F16_STORAGE);
 }
 
+static PFN_vkGetPhysicalDeviceMemoryProperties2 real_memory;
+static _Atomic uint64_t budget_left;
+
+/* Each heap has little left, as other programs use the device. */
+static void VKAPI_CALL little_memory(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *all)
+{
+    real_memory(device, all);
+    for (VkBaseOutStructure *next = all->pNext; next != NULL; next = next->pNext) {
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT) {
+            VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = (void *)next;
+            for (uint32_t i = 0; i < VK_MAX_MEMORY_HEAPS; i++) {
+                budget->heapBudget[i] = (uint64_t)1 << 40;
+                budget->heapUsage[i] = budget->heapBudget[i] - budget_left;
+            }
+        }
+    }
+}
+
+static void budget_set(struct backend *b, uint64_t left)
+{
+    budget_left = left;
+    real_memory = b->instance->vk.GetPhysicalDeviceMemoryProperties2;
+    b->instance->vk.GetPhysicalDeviceMemoryProperties2 = little_memory;
+    b->device->info.memory_budget = true;
+}
+
+/* A device takes no more than its budget; one of several without room is left out, and the others have all the work. */
+Test(vulkan_backend, the_memory_budget_of_each_device_holds, .timeout = 110)
+{
+    struct backend_config config = device_config(PEN_PRECISION_F32, "simple");
+    struct pen_error error = {0};
+    struct backend *b = NULL;
+    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    config.vulkan.beside = (const char *const[]){"0"};
+    config.vulkan.beside_count = 1;
+    cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
+    struct backend *other = vk_backend_beside(b, 0);
+    budget_set(other, 1);
+    struct small s;
+    char note[200] = "";
+    small_make(&s, b);
+    small_right(&s);
+    backend_vulkan.plan_note(s.plan, note, sizeof note);
+    cr_assert_str_eq(note, "1 of 2 devices have no room for it");
+    cr_assert_gt(backend_vulkan.plan_bytes(s.plan), 0u);
+    for (int i = 0; i < 3; i++) { /* every turn is the first device's */
+        struct exec *next = NULL;
+        cr_assert_eq(backend_vulkan.exec_new(s.plan, &s.env, &next, &error), PEN_OK, "%s", error.text);
+        backend_vulkan.exec_free(next);
+    }
+    small_free(&s);
+    cr_assert_eq(vk_backend_bytes(other), 0u);
+    budget_left = (uint64_t)1 << 30; /* the other program has ended */
+    small_make(&s, b);
+    cr_assert_gt(vk_backend_bytes(other), 0u);
+    small_right(&s);
+    struct exec *refused = NULL;
+    budget_left = 1;
+    cr_assert_eq(backend_vulkan.exec_new(s.plan, &s.env, &refused, &error), PEN_ERR_NO_MEMORY);
+    cr_assert_not_null(strstr(error.text, "within its memory budget"), "%s", error.text);
+    small_free(&s);
+    device_close(b);
+}
+
 /* Memory that device and host share: kernels work where the host writes and reads. Without it inputs and outputs are copied. */
 Test(vulkan_backend, nothing_is_copied_where_memory_is_shared)
 {

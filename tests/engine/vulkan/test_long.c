@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../xnnpack/cross.h"
+#include "backend/vulkan/plan.h"
 #include "device.h"
 #include "graph/infer.h"
 
@@ -75,4 +77,25 @@ Test(vulkan_long, a_hundred_thousand_runs_take_no_memory, .timeout = 1700)
     backend_vulkan.plan_free(plan);
     backend_vulkan.close(b);
     graph_free(g);
+}
+
+/* With plain loops in the matrices' place: tails on all sides, bands of workgroups. test_tiles.c has those that compile sooner. */
+Test(vulkan_long, every_tile_of_cooperative_matrices, .timeout = 1700)
+{
+    struct backend *b = device_open(PEN_PRECISION_F16_MATH, "cm");
+    uint32_t ran = 0;
+    cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
+    for (uint32_t i = 0; i < vk_cm_tiles(); i++) {
+        if (vk_cm_tile_fits(&b->kernels, i)) {
+            struct cross *c = cross_new(OP_MatMul);
+            b->kernels.tile = i + 1;
+            cross_range(c, -0.3f, 0.3f);
+            cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){270, 72}, false);
+            cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){72, 264}, true);
+            cross_check(c);
+            ran++;
+        }
+    }
+    cr_assert_gt(ran, 6u);
+    device_close(b);
 }

@@ -3,7 +3,9 @@
 #extension GL_NV_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_shader_subgroup_basic : require
 #include "common.glsl"
 #include "math.glsl"
+#define MATRICES
 #include "product.glsl"
 #include "conv_cm.glsl"

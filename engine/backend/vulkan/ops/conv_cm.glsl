@@ -1,41 +1,53 @@
 /*
  * conv_cm.glsl - family `cm`: a workgroup makes ROWS x OUTS of one group (z); DEPTH steps of k at a time pass through shared memory as f16, in pieces of eight. What
- * the next step needs is fetched into registers before this one's matrices are multiplied. Subgroups stand in two rows; each has ROWS / 2 x WIDTH of the tile
- * as cooperative matrices of the device's size, with f32 sums. The sums leave through the same shared memory, where bias and activation are added and what lies beyond
- * the edges is dropped.
+ * the next step needs is fetched into registers before this one's matrices are multiplied. Subgroups stand in DOWN rows; each has ROWS / DOWN x WIDTH of the
+ * tile as cooperative matrices of the device's size, with f32 sums. The sums leave through the same shared memory, each subgroup's through its own part, where bias
+ * and activation are added and what lies beyond the edges is dropped.
+ *
+ * SWIZZLE: workgroups run in bands of so many rows of tiles, so that neighbours in time share weights and rows in the cache. PIECES: z is also a piece of k, whose
+ * sums leave as they are (split_sum.comp). BATCH: z is one of a batch of matrices, both sides computed: w is [k][output] without padding.
  *
  * SCALAR: plain loops in place of the matrices. So the tiles, edges and windows can be tested on a device without them.
  */
-#define DEPTH 32u
-
 layout(constant_id = 8) const uint SUBGROUP = 32;
-layout(local_size_x_id = 9) in; /* 2 SUBGROUP OUTS / WIDTH */
+layout(local_size_x_id = 9) in; /* DOWN SUBGROUP OUTS / WIDTH */
 layout(constant_id = 9) const uint INVOCATIONS = 128;
 layout(constant_id = 10) const uint CM = 16; /* rows, outputs and depth of a matrix: divide 32; the last two are whole eights */
 layout(constant_id = 11) const uint CN = 16;
 layout(constant_id = 12) const uint CK = 16;
-layout(constant_id = 13) const uint ROWS = 64; /* a multiple of 64 */
+layout(constant_id = 13) const uint ROWS = 64; /* a multiple of 32 DOWN */
 layout(constant_id = 14) const uint OUTS = 64;
 layout(constant_id = 16) const uint WIDTH = 32; /* outputs of a subgroup: a multiple of 32 */
 layout(constant_id = 15) const uint STAGES = 1; /* 2: the next step's pieces are stored while other subgroups still read this one's */
 
 layout(constant_id = 17) const bool PLAIN = false; /* see plain_begin */
+layout(constant_id = 18) const uint DEPTH = 32; /* 16, 32 or 64: a multiple of CK */
+layout(constant_id = 19) const uint DOWN = 2;
+layout(constant_id = 20) const uint SWIZZLE = 0;
+layout(constant_id = 21) const bool PIECES = false;
+layout(constant_id = 22) const bool BATCH = false;
 
 /* Shared memory in eights of f16 or fours of f32: rows [row][k], weights [k][output], sums [subgroup][row][output]; one more per row, so that banks take turns. */
 const uint ACROSS = OUTS / WIDTH;
-const uint HIGH = ROWS / 2u; /* rows of a subgroup */
+const uint HIGH = ROWS / DOWN; /* rows of a subgroup */
+const uint LEAVES = CN > 16u ? CN : 16u; /* outputs of a subgroup that leave at a time */
 const uint PITCH_A = DEPTH / 8u + 1u;
 const uint PITCH_W = OUTS / 8u + 1u;
-const uint PITCH_C = WIDTH / 4u + 1u;
+const uint PITCH_C = LEAVES / 4u + 1u;
 const uint STAGE = ROWS * PITCH_A + DEPTH * PITCH_W;
-const uint SUMS = 2u * ACROSS * CM * PITCH_C;
+const uint SUMS = DOWN * ACROSS * CM * PITCH_C;
 const uint ROOM = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
 shared uvec4 room[ROOM];
 
 layout(std430, binding = 0) writeonly buffer Y8 { uvec4 y8[]; };
+layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
 layout(std430, binding = 1) readonly buffer X8 { uvec4 x8[]; };
 layout(std430, binding = 2) readonly buffer W4 { uvec2 w4[]; };
 layout(std430, binding = 2) readonly buffer W8 { uvec4 w8[]; };
+layout(std430, binding = 2) readonly buffer W1 { REAL w1[]; };
+
+/* Of this workgroup: where its group or its matrices begin, in elements of x and y and fours of w (in elements where rows of w are no whole eights). */
+uint x_base, w_base, y_base;
 
 const uint TAKES_A = (ROWS * DEPTH / 8u + INVOCATIONS - 1u) / INVOCATIONS; /* eights that an invocation brings */
 const uint TAKES_W = (DEPTH * OUTS / 8u + INVOCATIONS - 1u) / INVOCATIONS;
@@ -62,38 +74,57 @@ void tap_forward(inout Tap t, uint channels)
     }
 }
 
+Tap tap_at(uint k)
+{
+    uint t = k / p.group_in;
+    return Tap(t / p.kernel_w, t % p.kernel_w, k - t * p.group_in);
+}
+
 /* Where the tap's channel of the window lies in x; false outside of the image. */
-bool tap_find(Pixel pixel, Tap t, uint g, out uint at)
+bool tap_find(Pixel pixel, Tap t, out uint at)
 {
     int iy = pixel.y + int(t.y * p.dilation_h), ix = pixel.x + int(t.x * p.dilation_w);
-    at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + g * p.group_in + t.channel;
+    at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + x_base + t.channel;
     return t.y < p.kernel_h && iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w);
 }
 
-uvec4 row_fetch(Pixel pixel, uint g, bool eights)
+uvec4 eight_of(float16_t v[8])
+{
+    return uvec4(packFloat2x16(f16vec2(v[0], v[1])), packFloat2x16(f16vec2(v[2], v[3])),
+                 packFloat2x16(f16vec2(v[4], v[5])), packFloat2x16(f16vec2(v[6], v[7])));
+}
+
+uvec4 row_fetch(Pixel pixel, bool eights)
 {
     uint at;
     if (eights) {
-        bool there = tap_find(pixel, tap, g, at);
+        bool there = tap_find(pixel, tap, at);
         return there ? x8[at / 8u] : uvec4(0u);
     }
     float16_t v[8];
     Tap t = tap;
     [[unroll]] for (uint j = 0; j < 8u; j++) {
-        bool there = tap_find(pixel, t, g, at);
+        bool there = tap_find(pixel, t, at);
         v[j] = there ? x[at] : float16_t(0.0);
         tap_forward(t, 1u);
     }
-    return uvec4(packFloat2x16(f16vec2(v[0], v[1])), packFloat2x16(f16vec2(v[2], v[3])),
-                 packFloat2x16(f16vec2(v[4], v[5])), packFloat2x16(f16vec2(v[6], v[7])));
+    return eight_of(v);
 }
 
-uvec4 weights_fetch(uint k, uint o4, uint g, uint depth)
+uvec4 weights_fetch(uint k, uint o4, uint depth)
 {
-    uint at = (g * depth + k) * p.group_out4 + o4;
     if (k >= depth || o4 >= p.group_out4) {
         return uvec4(0u);
     }
+    if (BATCH && p.group_out % 8u != 0u) { /* rows begin anywhere */
+        float16_t v[8];
+        [[unroll]] for (uint j = 0; j < 8u; j++) {
+            bool there = 4u * o4 + j < p.group_out;
+            v[j] = there ? w1[w_base + k * p.group_out + (there ? 4u * o4 + j : 0u)] : float16_t(0.0);
+        }
+        return eight_of(v);
+    }
+    uint at = w_base + k * p.group_out4 + o4;
     if (p.group_out4 % 2u == 0u) {
         return w8[at / 2u];
     }
@@ -107,17 +138,17 @@ uvec4 weights_fetch(uint k, uint o4, uint g, uint depth)
 uint plain_a[TAKES_A];
 uint plain_w[TAKES_W];
 
-void plain_begin(uint m0, uint o40, uint g, uint depth)
+void plain_begin(uint m0, uint o40, uint first)
 {
     uint id = gl_LocalInvocationID.x;
     [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
         uint piece = id + i * INVOCATIONS, row = min(m0 + piece / (DEPTH / 8u), p.m - 1u);
-        plain_a[i] = (row * p.in_c + g * p.group_in) / 8u + piece % (DEPTH / 8u);
+        plain_a[i] = (row * p.in_c + x_base + first) / 8u + piece % (DEPTH / 8u);
     }
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
         uint piece = id + i * INVOCATIONS, k = min(piece / (OUTS / 8u), DEPTH - 1u);
         uint o4 = min(o40 + piece % (OUTS / 8u) * 2u, p.group_out4 - 2u);
-        plain_w[i] = ((g * depth + k) * p.group_out4 + o4) / 2u;
+        plain_w[i] = (w_base + (first + k) * p.group_out4 + o4) / 2u;
     }
 }
 
@@ -133,7 +164,7 @@ void plain_fetch()
     }
 }
 
-void fetch(uint k0, uint o40, uint g, uint depth, bool eights)
+void fetch(uint k0, uint o40, uint depth, bool eights)
 {
     uint id = gl_LocalInvocationID.x;
     if (PLAIN) {
@@ -141,11 +172,11 @@ void fetch(uint k0, uint o40, uint g, uint depth, bool eights)
         return;
     }
     [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
-        next_a[i] = row_fetch(pixels[i], g, eights);
+        next_a[i] = row_fetch(pixels[i], eights);
     }
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
         uint piece = id + i * INVOCATIONS, k = piece / (OUTS / 8u);
-        next_w[i] = weights_fetch(k0 + k, o40 + piece % (OUTS / 8u) * 2u, g, depth);
+        next_w[i] = weights_fetch(k0 + k, o40 + piece % (OUTS / 8u) * 2u, depth);
     }
     tap_forward(tap, DEPTH);
 }
@@ -185,14 +216,23 @@ void multiply(uint stage, uint part_row, uint part_out)
     }
 }
 
-/* Rows m CM to m CM + CM - 1 of the subgroup's part. */
-void sums_put(uint m, uint at)
+/* Rows m CM to m CM + CM - 1 of the subgroup's part, outputs c LEAVES to c LEAVES + LEAVES - 1. */
+void sums_put(uint m, uint c, uint at)
 {
     uint lane = gl_LocalInvocationID.x % SUBGROUP;
     [[unroll]] for (uint i = 0; i < CM * WIDTH / 4u / SUBGROUP; i++) {
         uint row = (lane + i * SUBGROUP) / (WIDTH / 4u), o4 = (lane + i * SUBGROUP) % (WIDTH / 4u);
-        room[at + row * PITCH_C + o4] = floatBitsToUint(sum[m * (CM * WIDTH / 4u / SUBGROUP) + i]);
+        if (o4 / (LEAVES / 4u) == c) {
+            room[at + row * PITCH_C + o4 % (LEAVES / 4u)] =
+                floatBitsToUint(sum[m * (CM * WIDTH / 4u / SUBGROUP) + i]);
+        }
     }
+}
+
+/* A subgroup of this form is none of the device's. */
+void part_wait()
+{
+    barrier();
 }
 #else
 fcoopmatNV<32, gl_ScopeSubgroup, CM, CN> sum[HIGH / CM * (WIDTH / CN)];
@@ -215,53 +255,101 @@ void multiply(uint stage, uint part_row, uint part_out)
     }
 }
 
-void sums_put(uint m, uint at)
+void sums_put(uint m, uint c, uint at)
 {
-    [[unroll]] for (uint n = 0; n < WIDTH / CN; n++) {
-        coopMatStoreNV(sum[m * (WIDTH / CN) + n], room, at + n * CN / 4u, PITCH_C, false);
+    [[unroll]] for (uint n = 0; n < LEAVES / CN; n++) {
+        coopMatStoreNV(sum[m * (WIDTH / CN) + c * (LEAVES / CN) + n], room, at + n * CN / 4u, PITCH_C, false);
     }
+}
+
+/* Each subgroup reads what it wrote itself. */
+void part_wait()
+{
+    subgroupBarrier();
 }
 #endif
 
 /* Eight outputs of a row. */
-void eight_store(uint m, uint g, uint o4, vec4 low, vec4 high)
+void eight_store(uint m, uint g, uint piece, uint o4, vec4 low, vec4 high)
 {
     if (m >= p.m || o4 >= p.group_out4) {
         return;
     }
+    bool both = o4 + 1u < p.group_out4;
+    if (PIECES) {
+        uint at = ((piece * p.m + m) * p.groups + g) * p.group_out4 + o4;
+        sums[at] = low;
+        if (both) {
+            sums[at + 1u] = high;
+        }
+        return;
+    }
     low += bias_of(g, o4);
+    uint at = m * p.out_c + y_base + 4u * o4;
     if (p.group_out % 8u != 0u) {
-        row_store(m, g, o4, low);
-        if (o4 + 1u < p.group_out4) {
-            row_store(m, g, o4 + 1u, high + bias_of(g, o4 + 1u));
+        four_store(at, 4u * o4, low);
+        if (both) {
+            four_store(at + 4u, 4u * o4 + 4u, high + bias_of(g, o4 + 1u));
         }
         return;
     }
     high += bias_of(g, o4 + 1u);
     [[unroll]] for (uint j = 0; j < 4u; j++) {
-        low[j] = activate(low[j], ACT, ACT_A, ACT_B);
-        high[j] = activate(high[j], ACT, ACT_A, ACT_B);
+        low[j] = finished(low[j], at + j);
+        high[j] = finished(high[j], at + 4u + j);
     }
     f16vec4 l = TO_REAL4(low), h = TO_REAL4(high);
-    y8[(m * p.out_c + g * p.group_out) / 8u + o4 / 2u] =
-        uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
+    y8[at / 8u] = uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
+}
+
+/* The tile of this workgroup: of rows, of outputs. */
+uvec2 tile_choose()
+{
+    uvec2 at = gl_WorkGroupID.xy, count = gl_NumWorkGroups.xy;
+    if (SWIZZLE == 0u) {
+        return at;
+    }
+    uint id = at.y * count.x + at.x, band = id / (SWIZZLE * count.y), rest = id - band * SWIZZLE * count.y;
+    uint high = min(SWIZZLE, count.x - band * SWIZZLE);
+    return uvec2(band * SWIZZLE + rest % high, rest / high);
+}
+
+void bases_set(uint g, uint depth)
+{
+    x_base = g * p.group_in;
+    w_base = g * depth * p.group_out4;
+    y_base = g * p.group_out;
+    if (BATCH) {
+        uvec2 at = matrices_of(g);
+        x_base = at.x * p.m * depth;
+        w_base = at.y * depth * p.group_out / (p.group_out % 8u == 0u ? 4u : 1u);
+        y_base = g * p.m * p.group_out;
+    }
 }
 
 void main()
 {
-    uint id = gl_LocalInvocationID.x, g = gl_WorkGroupID.z, part = id / SUBGROUP, lane = id % SUBGROUP;
-    uint m0 = gl_WorkGroupID.x * ROWS, o40 = gl_WorkGroupID.y * (OUTS / 4u);
+    uint id = gl_LocalInvocationID.x, part = id / SUBGROUP, lane = id % SUBGROUP;
+    uint g = PIECES ? gl_WorkGroupID.z / p.splits : gl_WorkGroupID.z;
+    uint piece = PIECES ? gl_WorkGroupID.z - g * p.splits : 0u;
+    uvec2 tile = tile_choose();
+    uint m0 = tile.x * ROWS, o40 = tile.y * (OUTS / 4u);
     uint part_row = part / ACROSS * HIGH, part_out = part % ACROSS * WIDTH;
-    uint depth = p.kernel_h * p.kernel_w * p.group_in;
+    uint depth = p.kernel_h * p.kernel_w * p.group_in, first = 0u, last = depth;
+    if (PIECES) {
+        uint share = ((depth + p.splits - 1u) / p.splits + DEPTH - 1u) / DEPTH * DEPTH;
+        first = min(piece * share, depth);
+        last = min(first + share, depth);
+    }
+    bases_set(g, depth);
     bool eights = p.group_in % 8u == 0u && p.in_c % 8u == 0u;
     if (PLAIN) {
-        plain_begin(m0, o40, g, depth);
+        plain_begin(m0, o40, first);
     } else {
         [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
             pixels[i] = pixel_of(min(m0 + (id + i * INVOCATIONS) / (DEPTH / 8u), p.m - 1u));
         }
-        tap = Tap(0u, 0u, 0u);
-        tap_forward(tap, id % (DEPTH / 8u) * 8u);
+        tap = tap_at(first + id % (DEPTH / 8u) * 8u);
     }
 #ifdef SCALAR
     [[unroll]] for (uint i = 0; i < HIGH * WIDTH / 4u / SUBGROUP; i++) {
@@ -273,13 +361,15 @@ void main()
     }
 #endif
     uint stage = 0u;
-    fetch(0u, o40, g, depth, eights);
-    keep(0u);
+    if (first < last) { /* of more pieces than steps the last ones have nothing */
+        fetch(first, o40, depth, eights);
+        keep(0u);
+    }
     barrier();
-    for (uint k0 = 0u; k0 < depth; k0 += DEPTH) {
-        bool more = k0 + DEPTH < depth;
+    for (uint k0 = first; k0 < last; k0 += DEPTH) {
+        bool more = k0 + DEPTH < last;
         if (more) {
-            fetch(k0 + DEPTH, o40, g, depth, eights);
+            fetch(k0 + DEPTH, o40, depth, eights);
         }
         multiply(stage, part_row, part_out);
         if (STAGES == 1u) {
@@ -294,13 +384,16 @@ void main()
     }
     uint at = part * CM * PITCH_C;
     [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
-        sums_put(m, at);
-        barrier();
-        for (uint i = lane; i < CM * (WIDTH / 8u); i += SUBGROUP) {
-            uint row = i / (WIDTH / 8u), o8 = i % (WIDTH / 8u), from = at + row * PITCH_C + 2u * o8;
-            eight_store(m0 + part_row + m * CM + row, g, o40 + part_out / 4u + 2u * o8, uintBitsToFloat(room[from]),
-                        uintBitsToFloat(room[from + 1u]));
+        [[unroll]] for (uint c = 0; c < WIDTH / LEAVES; c++) {
+            sums_put(m, c, at);
+            part_wait();
+            for (uint i = lane; i < CM * (LEAVES / 8u); i += SUBGROUP) {
+                uint row = i / (LEAVES / 8u), o8 = i % (LEAVES / 8u), from = at + row * PITCH_C + 2u * o8;
+                eight_store(m0 + part_row + m * CM + row, g, piece,
+                            o40 + (part_out + c * LEAVES) / 4u + 2u * o8, uintBitsToFloat(room[from]),
+                            uintBitsToFloat(room[from + 1u]));
+            }
+            part_wait();
         }
-        barrier();
     }
 }

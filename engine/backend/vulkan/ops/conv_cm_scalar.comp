@@ -3,6 +3,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #include "common.glsl"
 #include "math.glsl"
+#define MATRICES
 #include "product.glsl"
 #define SCALAR
 #include "conv_cm.glsl"

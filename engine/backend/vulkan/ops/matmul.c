@@ -1,5 +1,7 @@
 #include "backend/vulkan/ops/product.h"
 
+#include <string.h>
+
 /* A batch of products, both sides computed: the leading dims broadcast. */
 void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right)
 {
@@ -28,6 +30,17 @@ void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct 
     const uint32_t tile = choice.tile;
     const bool tiled = choice.family == VK_FAMILY_TILED;
     struct vk_act act = vk_act_read(b->n);
+    if (choice.family == VK_FAMILY_CM) {
+        struct vk_batch p = {.rows = m, .outs = n, .depth = k, .count = count, .act = act};
+        memcpy(p.dim, dim, sizeof dim);
+        memcpy(p.x_step, a_step, sizeof a_step);
+        memcpy(p.w_step, b_step, sizeof b_step);
+        p.x = vk_in_cell(b, 0);
+        p.w = vk_in_cell(b, 1);
+        p.y = vk_out_cell(b, 0);
+        vk_product_batch(b, &p, &choice);
+        return;
+    }
     struct vk_work *w = vk_dispatch(b, tiled ? SHADER_matmul_tiled : SHADER_matmul);
     vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
     vk_bind(w, vk_in_cell(b, 0), VK_READ);

@@ -20,6 +20,9 @@ extern const struct vk_op vk_op_norm, vk_op_batch_norm, vk_op_lrn;
 extern const struct vk_op vk_op_gather, vk_op_one_hot;
 extern const struct vk_op vk_op_qproduct, vk_op_quantise, vk_op_dynamic, vk_op_qmean, vk_op_qsoftmax, vk_op_nbits;
 extern const struct vk_op vk_op_qsingle, vk_op_qpair, vk_op_qconcat; /* qtable.c */
+extern const struct vk_op vk_op_attention;                           /* attention_heads.c */
+extern const struct vk_op vk_op_attention_ms, vk_op_attention_multi; /* attention_microsoft.c */
+extern const struct vk_op vk_op_attention_group, vk_op_rotary;
 extern const struct vk_op vk_op_slice, vk_op_pad, vk_op_resize, vk_op_deconv, vk_op_rnn;
 
 #endif

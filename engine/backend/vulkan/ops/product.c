@@ -89,16 +89,20 @@ static void tiled(struct vk_build *b, const struct vk_product *p, struct launch 
               p->groups * l->choice.splits);
 }
 
-/* The sums of the pieces, then their sum. */
-static void split(struct vk_build *b, const struct vk_product *p, struct launch *l)
+/* Room for the sums of the pieces. */
+static bool sums_make(struct vk_build *b, const struct vk_product *p, struct launch *l)
 {
-    size_t width = p->groups * l->out4, floats = 4 * width;
+    size_t floats = 4 * p->groups * l->out4;
     if (__builtin_mul_overflow(floats, l->rows, &floats) || floats > SIZE_MAX / 4 / l->choice.splits) {
         vk_build_fail(b, PEN_ERR_TOO_LARGE, "a temporary is too large");
-        return;
+        return false;
     }
     l->to = vk_temp_f32(b, floats * l->choice.splits);
-    tiled(b, p, l);
+    return true;
+}
+
+static void sums_add(struct vk_build *b, const struct vk_product *p, const struct launch *l)
+{
     struct vk_work *work = vk_dispatch(b, SHADER_split_sum);
     vk_bind(work, p->y, VK_WRITE);
     vk_bind(work, l->to, VK_READ);
@@ -110,7 +114,15 @@ static void split(struct vk_build *b, const struct vk_product *p, struct launch 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         vk_push(work, words[i]);
     }
-    vk_items(work, l->rows * width);
+    vk_items(work, l->rows * p->groups * l->out4);
+}
+
+static void split(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    if (sums_make(b, p, l)) {
+        tiled(b, p, l);
+        sums_add(b, p, l);
+    }
 }
 
 #define GEMV_INVOCATIONS 128 /* INVOCATIONS of conv_gemv.comp */
@@ -128,23 +140,70 @@ static void gemv(struct vk_build *b, const struct vk_product *p, struct launch *
     vk_groups(work, (l->out4 + lanes - 1) / lanes, (l->rows + l->choice.tile - 1) / l->choice.tile, p->groups);
 }
 
-static void cooperative(struct vk_build *b, const struct vk_product *p, struct launch *l)
+/* The dispatch has pushed its words and given its constants up to those of product.glsl. */
+static void cooperative_start(struct vk_build *b, struct vk_work *work, const struct vk_choice *c, bool plain,
+                              bool batch, size_t rows, size_t out4, size_t groups)
 {
-    struct vk_matrix_size m = vk_build_matrices(b);
-    l->shader = m.rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
-    struct vk_work *work = product_dispatch(b, p, l);
-    uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2, side = m.rows != 0 ? 0 : 16;
-    const struct vk_choice *c = &l->choice;
-    const bool plain = point(&p->w) && p->group_in % 32 == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
-    const uint32_t specs[] = {subgroup,       2 * c->outs / c->width * subgroup,
+    const struct vk_matrix_size m = vk_build_matrices(b);
+    const uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2, side = m.rows != 0 ? 0 : 16;
+    const uint32_t specs[] = {subgroup,       c->down * (c->outs / c->width) * subgroup,
                               m.rows + side,  m.outs + side,
                               m.depth + side, c->tile,
                               c->outs,        c->stages,
-                              c->width,       plain};
+                              c->width,       plain,
+                              c->depth,       c->down,
+                              c->swizzle,     c->splits > 1,
+                              batch};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(work, specs[i]);
     }
-    vk_groups(work, (l->rows + c->tile - 1) / c->tile, (l->out4 + c->outs / 4 - 1) / (c->outs / 4), p->groups);
+    vk_groups(work, (rows + c->tile - 1) / c->tile, (out4 + c->outs / 4 - 1) / (c->outs / 4), groups * c->splits);
+}
+
+static enum shader cooperative_shader(const struct vk_build *b)
+{
+    return vk_build_matrices(b).rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
+}
+
+static void cooperative(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    const bool pieces = l->choice.splits > 1;
+    const bool plain = point(&p->w) && p->group_in % l->choice.depth == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
+    l->shader = cooperative_shader(b);
+    if (pieces && !sums_make(b, p, l)) {
+        return;
+    }
+    struct vk_work *work = product_dispatch(b, p, l);
+    cooperative_start(b, work, &l->choice, plain, false, l->rows, l->out4, p->groups);
+    if (pieces) {
+        sums_add(b, p, l);
+    }
+}
+
+void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c)
+{
+    const struct vk_product one = {.w = vk_matrix_window(p->rows, p->depth),
+                                   .groups = 1,
+                                   .group_in = p->depth,
+                                   .group_out = p->outs,
+                                   .x = p->x,
+                                   .weights = p->w,
+                                   .bias = VK_CELL_NONE,
+                                   .act = p->act};
+    const struct launch l = {
+        .shader = cooperative_shader(b), .choice = *c, .rows = p->rows, .out4 = (p->outs + 3) / 4, .to = p->y};
+    struct vk_work *work = product_dispatch(b, &one, &l);
+    for (size_t i = 0; i < 4; i++) {
+        vk_push(work, p->dim[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        vk_push(work, p->x_step[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        vk_push(work, p->w_step[i]);
+    }
+    const bool plain = p->depth % c->depth == 0 && p->outs % 8 == 0;
+    cooperative_start(b, work, c, plain, true, p->rows, l.out4, p->count);
 }
 
 void vk_product(struct vk_build *b, const struct vk_product *p)

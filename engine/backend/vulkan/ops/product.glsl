@@ -34,7 +34,10 @@ layout(push_constant) uniform Push
     int pad_top, pad_left;
     uint group_in, group_out, group_out4; /* group_out4: fours of a packed row */
     uint groups;
-    uint splits; /* pieces of k: 1 but in family `split` */
+    uint splits; /* pieces of k */
+#ifdef MATRICES
+    uint dim[4], a_step[4], b_step[4]; /* of a batch of matrices: steps in matrices, 0 = the same for all */
+#endif
 } p;
 
 struct Pixel {
@@ -50,14 +53,38 @@ Pixel pixel_of(uint m)
                  int((m - row * p.out_w) * p.stride_w) - p.pad_left);
 }
 
+#ifdef MATRICES
+/* Of matrix i of the batch: which ones of x and w. */
+uvec2 matrices_of(uint i)
+{
+    uvec2 at = uvec2(0u);
+    [[unroll]] for (int d = 3; d >= 0; d--) {
+        uint q = i / p.dim[d], c = i - q * p.dim[d];
+        i = q;
+        at += c * uvec2(p.a_step[d], p.b_step[d]);
+    }
+    return at;
+}
+#endif
+
 #ifndef SPLIT
+/* What leaves at element `at` of y. */
+float finished(float sum, uint at)
+{
+    return activate(sum, ACT, ACT_A, ACT_B);
+}
+
+/* Outputs o to o + 3 of a group, to element `at` on. */
+void four_store(uint at, uint o, vec4 sum)
+{
+    for (uint j = 0; j < 4u && o + j < p.group_out; j++) {
+        y[at + j] = TO_REAL(finished(sum[j], at + j));
+    }
+}
+
 void row_store(uint m, uint g, uint o4, vec4 sum)
 {
-    uint o = 4u * o4;
-    uint at = m * p.out_c + g * p.group_out + o;
-    for (uint j = 0; j < 4u && o + j < p.group_out; j++) {
-        y[at + j] = TO_REAL(activate(sum[j], ACT, ACT_A, ACT_B));
-    }
+    four_store(m * p.out_c + g * p.group_out + 4u * o4, 4u * o4, sum);
 }
 #endif
 

@@ -17,6 +17,16 @@ struct vk_product {
 };
 
 void vk_product(struct vk_build *b, const struct vk_product *p);
+
+/* A batch of products of matrices, both sides computed and dense: y[i] = act(x[..] w[..]). */
+struct vk_batch {
+    size_t rows, outs, depth, count;
+    size_t dim[4], x_step[4], w_step[4]; /* of the batch; steps in matrices, 0 = the same for all */
+    uint32_t x, w, y;                    /* cells */
+    struct vk_act act;
+};
+/* By family `cm`. */
+void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c);
 /* matmul.c: y = act(a b) for a batch of matrices; shapes of rank >= 2 of inputs 0 and 1. */
 void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right);
 /* A matrix of m rows of k. */

@@ -15,8 +15,8 @@ static bool softmax_supports(const struct graph *g, const struct node *n, const 
            vk_refuse(ret_reason, "axis out of range");
 }
 
-void vk_softmax_rows(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape, int32_t axis,
-                     bool logarithm)
+static void rows_dispatch(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape, int32_t axis,
+                          bool logarithm, bool zero)
 {
     size_t inner = 1, rows = (size_t)(shape_elements(shape) / shape->dim[axis]);
     for (int32_t d = axis + 1; d < shape->rank; d++) {
@@ -28,10 +28,22 @@ void vk_softmax_rows(struct vk_build *b, uint32_t y, uint32_t x, const struct sh
     vk_bind(w, x, VK_READ);
     vk_spec(w, logarithm);
     vk_spec(w, wide);
+    vk_spec(w, zero);
     vk_push(w, rows);
     vk_push(w, (size_t)shape->dim[axis]);
     vk_push(w, inner);
     vk_items(w, wide ? rows * 64 : rows);
+}
+
+void vk_softmax_rows(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape, int32_t axis,
+                     bool logarithm)
+{
+    rows_dispatch(b, y, x, shape, axis, logarithm, false);
+}
+
+void vk_softmax_shares(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape)
+{
+    rows_dispatch(b, y, x, shape, shape->rank - 1, false, true);
 }
 
 static void softmax_build(struct vk_build *b)

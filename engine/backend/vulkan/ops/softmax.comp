@@ -7,6 +7,7 @@
 layout(local_size_x = LOCAL) in;
 layout(constant_id = 0) const bool LOG = false;
 layout(constant_id = 1) const bool WIDE = false; /* a workgroup per row; else an invocation per row */
+layout(constant_id = 2) const bool ZERO = false; /* a row of minus infinity becomes 0, not NaN */
 layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
 layout(std430, binding = 1) readonly buffer X { REAL x[]; };
 layout(push_constant) uniform Push { uint rows, axis, inner; } p;
@@ -47,6 +48,7 @@ void main()
         top = v > top || is_nan(v) ? v : top;
     }
     top = fold(top, true);
+    bool nothing = ZERO && top == -INFINITY;
     for (uint a = from; a < p.axis; a += step_) {
         sum += exp_f(float(x[at + a * p.inner]) - top);
     }
@@ -54,6 +56,6 @@ void main()
     float shift = LOG ? log_f(sum) : 1.0 / sum;
     for (uint a = from; a < p.axis; a += step_) {
         float v = float(x[at + a * p.inner]) - top;
-        y[at + a * p.inner] = TO_REAL(LOG ? v - shift : exp_f(v) * shift);
+        y[at + a * p.inner] = TO_REAL(nothing ? 0.0 : LOG ? v - shift : exp_f(v) * shift);
     }
 }

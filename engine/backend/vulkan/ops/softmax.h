@@ -11,5 +11,7 @@
 /* y = softmax of x, or its logarithm, along `axis`; both cells of this shape, not empty. */
 void vk_softmax_rows(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape, int32_t axis,
                      bool logarithm);
+/* The same along the last axis; a row of minus infinity becomes 0. */
+void vk_softmax_shares(struct vk_build *b, uint32_t y, uint32_t x, const struct shape *shape);
 
 #endif
