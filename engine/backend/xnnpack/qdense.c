@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/qband.h"
 #include "backend/xnnpack/qrow.h"
 
 #define ROWS_MAX 48
@@ -36,12 +37,6 @@ int32_t qdense_w_zero(const struct qparams *p, size_t o)
     return p->w_zero == NULL ? 0 : qdense_zero((const uint8_t *)p->w_zero + (p->w_zeros > 1 ? o : 0), p->w_dtype);
 }
 
-struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero)
-{
-    int32_t low = y_dtype == PEN_DTYPE_I8 ? -128 : 0;
-    return (struct requantise){.zero = y_zero, .low = (float)(low - y_zero), .high = (float)(low + 255 - y_zero)};
-}
-
 /* ---- weights ---- */
 
 static size_t group_k(const struct filter *f)
@@ -49,9 +44,20 @@ static size_t group_k(const struct filter *f)
     return f->kernel_h * f->kernel_w * f->in;
 }
 
-static size_t words_of(size_t k)
+/* Runs of a row, one for each row of a window: bytes of each begin with a word. */
+static size_t runs_of(const struct filter *f)
 {
-    return divide_up(k, isa_product()->bytes == 4 ? 4 : 2);
+    return isa_product()->bytes == 4 ? f->kernel_h : 1;
+}
+
+static size_t run_words_of(const struct filter *f)
+{
+    return isa_product()->bytes == 4 ? divide_up(f->kernel_w * f->in, 4) : divide_up(group_k(f), 2);
+}
+
+static size_t words_of(const struct filter *f)
+{
+    return runs_of(f) * run_words_of(f);
 }
 
 /* Columns of a group in whole panels. */
@@ -65,7 +71,7 @@ static size_t columns(const struct filter *f)
 static size_t group_bytes(const struct filter *f)
 {
     size_t n = columns(f);
-    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
+    return (n * (words_of(f) * 4 + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
 }
 
 size_t qdense_packed_bytes(const struct filter *f)
@@ -75,7 +81,7 @@ size_t qdense_packed_bytes(const struct filter *f)
 
 struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group)
 {
-    size_t n = columns(f), words = words_of(group_k(f));
+    size_t n = columns(f), words = words_of(f);
     const uint8_t *at = packed + group * group_bytes(f);
     struct qweights w = {.words = words, .add = (const double *)(const void *)at};
     w.panels = (const uint32_t *)(const void *)(at + n * sizeof(double));
@@ -121,6 +127,7 @@ void qdense_addends(struct qweights *w, const struct filter *f, const struct qpa
 struct column {
     uint8_t *to;
     size_t stride; /* bytes between words */
+    size_t run;    /* numbers from one row of the window to the next */
     bool bytes;    /* a word holds 4 bytes, else 2 differences of 16 bits */
     int32_t less;  /* what is taken off each weight */
 };
@@ -141,8 +148,8 @@ static int64_t column_fill(const struct filter *f, const struct qparams *p, size
     const uint8_t *w = (const uint8_t *)p->w + o * f->out_step;
     const bool is_signed = p->w_dtype == PEN_DTYPE_I8;
     int64_t sum = 0;
-    size_t at = 0;
     for (size_t h = 0; h < f->kernel_h; h++) {
+        size_t at = h * c->run;
         for (size_t k = 0; k < f->kernel_w; k++) {
             const uint8_t *from = w + h * f->h_step + k * f->w_step;
             for (size_t i = 0; i < f->in; i++, from += f->in_step) {
@@ -167,6 +174,7 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
     struct column c = {.to = (uint8_t *)(panel + j % q->nr),
                        .stride = q->nr * sizeof *panel,
+                       .run = per == 4 ? run_words_of(f) * 4 : f->kernel_w * f->in,
                        .bytes = per == 4,
                        .less = per == 4 ? shift : zero};
     int64_t sum = column_fill(f, p, o, &c);
@@ -201,18 +209,22 @@ void qdense_init(struct qdense *d, const struct dense_image *image, const struct
 {
     size_t m = image->batch * image->out_h * image->out_w;
     *d = (struct qdense){.image = *image, .m = m, .k = group_k(f), .n = f->out / f->groups, .y_stride = f->out};
-    d->words = words_of(d->k);
+    d->runs = runs_of(f);
+    d->run_words = run_words_of(f);
+    d->words = d->runs * d->run_words;
     d->rows_block = ROW_CACHE / (d->words * 4 + 4);
     d->rows_block = d->rows_block > ROWS_MAX ? ROWS_MAX : d->rows_block < 12 ? 12 : d->rows_block / 12 * 12;
     d->plain = image->kernel_h * image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                image->out_w == image->in_w;
+    d->dense = d->plain && image->pixel_stride == d->k && d->k % 4 == 0;
     size_t blocks = divide_up(m, d->rows_block), panels = divide_up(d->n, isa_product()->nr);
     d->panels_block = panels;
     if (threads > 1 && blocks < 2 * threads) { /* not enough rows for everybody: cut the columns too */
         size_t cuts = divide_up(2 * threads, blocks > 0 ? blocks : 1);
         d->panels_block = divide_up(panels, cuts < panels ? cuts : panels);
     }
+    qband_init(d, panels, threads);
 }
 
 void qdense_zeros(struct qdense *d, const struct qparams *p)
@@ -226,7 +238,8 @@ void qdense_zeros(struct qdense *d, const struct qparams *p)
 
 static size_t thread_bytes(const struct qdense *d)
 {
-    return (d->rows_block * (d->words + 1) * 4 + 127) / 64 * 64;
+    size_t copied = (d->rows_block * (d->words + 1) * 4 + 127) / 64 * 64, band = qband_bytes(d);
+    return copied > band ? copied : band;
 }
 
 size_t qdense_scratch_bytes(const struct qdense *d, size_t threads)
@@ -270,25 +283,17 @@ static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col
 static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, size_t row0, size_t rows, size_t panel,
                        const int32_t *row_sums)
 {
+    static const uint32_t start[1] = {0};
     const struct qdense *d = j->d;
-    const struct qweights *w = j->w;
-    size_t nr = isa_product()->nr, col = panel * nr;
-    struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
-    struct int_tile t = {.x = x,
-                         .w = w->panels + col * d->words,
-                         .add = w->add32 + col,
-                         .scale = w->scale + col,
-                         .w_zero = w->w_zero_any ? w->w_zero + col : NULL,
-                         .row_sum = row_sums,
-                         .y = (uint8_t *)j->y + row0 * d->y_stride + col,
-                         .x_stride = x_stride,
-                         .y_stride = d->y_stride,
-                         .words = d->words,
-                         .m = rows,
-                         .n = d->n - col < nr ? d->n - col : nr,
-                         .zero = d->y_zero,
-                         .low = q.low,
-                         .high = q.high};
+    struct int_tile t = qdense_tile(d, j->w, panel);
+    t.x = x;
+    t.x_stride = x_stride;
+    t.row_sum = row_sums;
+    t.offsets = start;
+    t.runs = 1;
+    t.run_words = d->words;
+    t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * isa_product()->nr;
+    t.m = rows;
     isa_bytes()->tile(&t);
 }
 
@@ -308,11 +313,14 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         x = j->x + row0 * d->image.pixel_stride;
         x_stride = d->image.pixel_stride;
     }
-    for (size_t r = 0; r < rows && !direct; r++) {
+    if (d->dense && j->tiles && !direct) {
+        dots->copy(scratch, j->x + row0 * d->k, rows * d->k, 1, 0, d->flip);
+    }
+    for (size_t r = 0; r < rows && !direct && !(d->dense && j->tiles); r++) {
         qrow_copy(d, j->x, row0 + r, scratch + r * x_stride);
     }
     for (size_t r = 0; r < rows; r++) {
-        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->k) : 0;
+        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->words * 4) : 0;
     }
     for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
         if (j->tiles) {
@@ -342,6 +350,10 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
     j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
+    if (j.tiles && d->band.rows > 0) {
+        qband_run(d, w, x, y, scratch, thread_bytes(d), r);
+        return;
+    }
     atomic_init(&j.next, 0);
     parallel(r, task, &j, team_threads(r->team));
 }
