@@ -16,7 +16,7 @@ struct part {
 
 struct qconcat {
     enum pen_dtype dtype;
-    size_t outer, width;          /* of y */
+    size_t outer, width;   /* of y */
     const uint8_t *tables; /* 256 bytes for each part, made at the load; NULL = each run makes them */
     uint32_t count;
     struct part parts[];
