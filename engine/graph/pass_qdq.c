@@ -199,11 +199,22 @@ static bool columns_behind(struct qdq *q, uint32_t value, int32_t axis, struct p
     return shape_elements(&g->values[ret->scale].shape) == 1 || shape_axis(node_int(n, ATTR_axis, 1), 2) == axis;
 }
 
+/* Matrices that are computed, each beside one on the left. */
+static bool matrices_behind(struct qdq *q, uint32_t left, uint32_t right, struct params *ret)
+{
+    const struct shape *a = &rewrite_fact(&q->r, left)->shape, *b = &rewrite_fact(&q->r, right)->shape;
+    bool beside = a->rank == b->rank && a->rank >= 2;
+    for (int32_t d = 0; beside && d < a->rank - 2; d++)
+        beside = a->dim[d] == b->dim[d];
+    return beside && b->dim[b->rank - 1] > 0 && b->dim[b->rank - 2] > 0 && qdq_bytes_behind(q, right, 1, ret);
+}
+
 static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
 {
     const struct node n = q->r.g->nodes[node];
     struct params a, b;
-    if (!qdq_bytes_behind(q, n.in[0], 1, &a) || !columns_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
+    if (!qdq_bytes_behind(q, n.in[0], 1, &a) ||
+        !(columns_behind(q, n.in[1], 1, &b) || matrices_behind(q, n.in[0], n.in[1], &b)) || a.dtype != y->dtype ||
         !qdq_fill_zero(q, &a) || !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};

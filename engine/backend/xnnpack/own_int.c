@@ -300,6 +300,55 @@ static bool pair(const struct int_pair *p, const uint8_t *x1, size_t step1, cons
     return any != 0;
 }
 
+static uint8_t largest(const uint8_t *x, uint8_t flip, size_t n)
+{
+    uint8_t most = 0;
+    _Pragma("omp simd reduction(max : most)") for (size_t j = 0; j < n; j++)
+    {
+        uint8_t v = x[j] ^ flip;
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+static void distance(const uint8_t *x, uint8_t flip, uint8_t from, uint8_t *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        y[j] = (uint8_t)(from - (x[j] ^ flip));
+    }
+}
+
+static void weave(const uint8_t *const rows[4], uint8_t flip, uint32_t *y, int32_t *sum, size_t n)
+{
+    const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        uint8_t p = a[j] ^ flip, q = b[j] ^ flip, r = c[j] ^ flip, s = d[j] ^ flip;
+        y[j] = (uint32_t)p | (uint32_t)q << 8 | (uint32_t)r << 16 | (uint32_t)s << 24;
+        sum[j] += (int32_t)(int8_t)p + (int32_t)(int8_t)q + (int32_t)(int8_t)r + (int32_t)(int8_t)s;
+    }
+}
+
+static bool scaled(const struct int_scaled *s, const float *x, uint8_t *y, uint8_t *marks, size_t n)
+{
+    const float factor = s->factor, low = s->low, high = s->high, near_tie = s->near_tie;
+    const int32_t zero = s->zero;
+    uint32_t any = 0;
+    _Pragma("omp simd reduction(| : any)") for (size_t j = 0; j < n; j++)
+    {
+        float v = x[j] * factor;
+        v = v >= low ? v : low;
+        v = v > high ? high : v;
+        float whole = rintf(v);
+        uint32_t mark = fabsf(v - whole) + fabsf(v) * near_tie >= 0.5f ? 1 : 0;
+        y[j] = (uint8_t)((int32_t)whole + zero);
+        marks[j] = (uint8_t)mark;
+        any |= mark;
+    }
+    return any != 0;
+}
+
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define FUSED(a, b, c) __builtin_fmaf(a, b, c)
 #else
@@ -393,6 +442,10 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .fixed_add = fixed_add,
                                      .pair = pair,
                                      .quick = quick,
+                                     .scaled = scaled,
+                                     .largest = largest,
+                                     .distance = distance,
+                                     .weave = weave,
                                      .bilinear = bilinear,
                                      .interleave = interleave,
                                      .clamp = clamp,

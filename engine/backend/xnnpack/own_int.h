@@ -64,6 +64,12 @@ struct int_quick {
     int32_t y_zero;
 };
 
+/* y = round(x * factor, within low and high) + zero; marked where |v| * near_tie is more than v is away from the middle between two integers. */
+struct int_scaled {
+    float factor, low, high, near_tie;
+    int32_t zero;
+};
+
 /*
  * One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. A row of x is some runs of whole words, which lie where
  * `offsets` say from the row's start: those of a convolution's window are rows of the image.
@@ -137,6 +143,12 @@ struct own_int {
     /* Steps are 0 or 1. The same numbers for the same bytes, whatever the steps. */
     void (*quick)(const struct int_quick *q, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
                   uint8_t *y, size_t n);
+    uint8_t (*largest)(const uint8_t *x, uint8_t flip, size_t n);                         /* of (x ^ flip); 0 of none */
+    void (*distance)(const uint8_t *x, uint8_t flip, uint8_t from, uint8_t *y, size_t n); /* y = from - (x ^ flip) */
+    /* Column j of four rows as word y[j], each byte ^ flip; sum[j] grows by the four as signed bytes. */
+    void (*weave)(const uint8_t *const rows[4], uint8_t flip, uint32_t *y, int32_t *sum, size_t n);
+    /* marks[n]: not 0 where the caller computes. False when none is marked. */
+    bool (*scaled)(const struct int_scaled *s, const float *x, uint8_t *y, uint8_t *marks, size_t n);
     /* From top left, top right, bottom left, bottom right; weights of the right and the bottom, of 2048; rounds half up. */
     void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
                      size_t n);

@@ -88,6 +88,8 @@ static inline __attribute__((always_inline)) void out_narrow(const struct int_ti
     }
     if (rows > 2) {
         _mm_mask_storeu_epi8(to + 2 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 2));
+    }
+    if (rows > 3) {
         _mm_mask_storeu_epi8(to + 3 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 3));
     }
 }
@@ -112,7 +114,7 @@ static inline __attribute__((always_inline)) vi added(const struct int_tile *t, 
     return c < cols ? *(const vi *)(const void *)(t->add + 16 * c) : (vi){0};
 }
 
-/* `rows` rows (1 for a pair, or an even number) from r0 on against `cols` vectors of columns: their sums stay in registers. */
+/* `rows` rows from r0 on against `cols` vectors of columns: their sums stay in registers. */
 static inline __attribute__((always_inline)) void block(const struct int_tile *t, size_t r0, const int rows,
                                                         const int cols)
 {
@@ -180,35 +182,49 @@ static inline __attribute__((always_inline)) void single(const struct int_tile *
     out(t, all, r0, 1, cols);
 }
 
-static inline __attribute__((always_inline)) void panel(const struct int_tile *t, const int cols)
+/* Blocks of up to 12 rows, about as many in each: a block of few rows waits for the weights. */
+#define BLOCK(rows, cols)                                                                                              \
+    case rows:                                                                                                         \
+        block(t, r, rows, cols);                                                                                       \
+        break;
+#define PANEL(cols)                                                                                                    \
+    size_t blocks = (t->m + TILE_MR - 1) / TILE_MR;                                                                    \
+    for (size_t i = 0, r = 0; i < blocks; i++) {                                                                       \
+        size_t rows = (t->m - r + blocks - i - 1) / (blocks - i);                                                      \
+        switch (rows) {                                                                                                \
+            BLOCK(12, cols)                                                                                            \
+            BLOCK(11, cols)                                                                                            \
+            BLOCK(10, cols)                                                                                            \
+            BLOCK(9, cols)                                                                                             \
+            BLOCK(8, cols)                                                                                             \
+            BLOCK(7, cols)                                                                                             \
+            BLOCK(6, cols)                                                                                             \
+            BLOCK(5, cols)                                                                                             \
+            BLOCK(4, cols)                                                                                             \
+            BLOCK(3, cols)                                                                                             \
+            BLOCK(2, cols)                                                                                             \
+        default:                                                                                                       \
+            single(t, r, cols);                                                                                        \
+        }                                                                                                              \
+        r += rows;                                                                                                     \
+    }
+
+static void panel_wide(const struct int_tile *t)
 {
-    size_t r = 0;
-    for (; t->m - r >= 12; r += 12) {
-        block(t, r, 12, cols);
-    }
-    if (t->m - r >= 8) {
-        block(t, r, 8, cols);
-        r += 8;
-    }
-    if (t->m - r >= 4) {
-        block(t, r, 4, cols);
-        r += 4;
-    }
-    if (t->m - r >= 2) {
-        block(t, r, 2, cols);
-        r += 2;
-    }
-    if (r < t->m) {
-        single(t, r, cols);
-    }
+    PANEL(2)
+}
+
+static void panel_narrow(const struct int_tile *t)
+{
+    PANEL(1)
 }
 
 static void tile_bytes(const struct int_tile *t)
 {
     if (t->n > 16) {
-        panel(t, 2);
+        panel_wide(t);
     } else {
-        panel(t, 1);
+        panel_narrow(t);
     }
 }
 

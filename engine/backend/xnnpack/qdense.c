@@ -162,25 +162,31 @@ static int64_t column_fill(const struct filter *f, const struct qparams *p, size
     return sum;
 }
 
-/* Column j of a group: its words go to its place in the panel. Bytes keep the weight and correct for zero points later, 16 bits hold the difference. */
-static void column_pack(const struct filter *f, const struct qparams *p, size_t o, size_t j, uint8_t *to)
+/* The words of column j of a group go to its place in the panel. Bytes keep the weight and correct for zero points later, 16 bits hold the difference. */
+static int64_t column_pack(const struct filter *f, const struct qparams *p, size_t o, size_t j, uint8_t *to)
 {
-    const struct qweights g = qdense_group(f, to, 0);
     const struct int_product *q = isa_product();
-    size_t k = group_k(f), n = columns(f), per = q->bytes == 4 ? 4 : 2;
-    uint32_t *panel = (uint32_t *)(void *)(to + n * sizeof(double)) + j / q->nr * q->nr * g.words;
-    float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * g.words);
-    int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
-    int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
+    const bool bytes = q->bytes == 4;
+    uint32_t *panel = (uint32_t *)(void *)(to + columns(f) * sizeof(double)) + j / q->nr * q->nr * words_of(f);
     struct column c = {.to = (uint8_t *)(panel + j % q->nr),
                        .stride = q->nr * sizeof *panel,
-                       .run = per == 4 ? run_words_of(f) * 4 : f->kernel_w * f->in,
-                       .bytes = per == 4,
-                       .less = per == 4 ? shift : zero};
-    int64_t sum = column_fill(f, p, o, &c);
+                       .run = bytes ? run_words_of(f) * 4 : f->kernel_w * f->in,
+                       .bytes = bytes,
+                       .less = bytes ? (p->w_dtype == PEN_DTYPE_U8 ? 128 : 0) : qdense_w_zero(p, o)};
+    return column_fill(f, p, o, &c);
+}
+
+/* What stands beside the words of column j, whose sum is this. */
+static void column_end(const struct filter *f, const struct qparams *p, size_t o, size_t j, int64_t sum, uint8_t *to)
+{
+    size_t k = group_k(f), n = columns(f);
+    const bool bytes = isa_product()->bytes == 4;
+    float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * words_of(f));
+    int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
+    int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
     int64_t most = 255 * (int64_t)k * (128 + abs(zero - shift)); /* of a sum and what zero points take from it */
     int64_t add = p->bias != NULL ? p->bias[o] : 0;
-    w_zero[j] = per == 4 ? zero - shift : 0;
+    w_zero[j] = bytes ? zero - shift : 0;
     w_zero[n + 2 + j] = (int32_t)sum;
     add += addend((int64_t)k, p->x_zero_later ? 0 : x_zero_of(p), w_zero[j], sum);
     most += p->x_zero_later ? llabs(addend((int64_t)k, 255, w_zero[j], sum)) : 0;
@@ -192,13 +198,47 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     w_zero[n + 1] |= narrow ? 0 : 1;
 }
 
+/* A matrix [k, n] whose rows lie as they are: four rows at a time become words. */
+static bool is_matrix(const struct filter *f)
+{
+    return isa_product()->bytes == 4 && f->groups == 1 && f->kernel_h * f->kernel_w == 1 && f->out_step == 1;
+}
+
+static void matrix_pack(const struct filter *f, const struct qparams *p, uint8_t *to)
+{
+    const size_t nr = isa_product()->nr, words = words_of(f);
+    const uint8_t flip = p->w_dtype == PEN_DTYPE_U8 ? 0x80 : 0;
+    uint32_t *panel = (uint32_t *)(void *)(to + columns(f) * sizeof(double));
+    uint8_t nothing[NR_MAX];
+    memset(nothing, flip, sizeof nothing);
+    for (size_t j = 0; j < f->out; j += nr, panel += nr * words) {
+        const size_t n = f->out - j < nr ? f->out - j : nr;
+        int32_t sums[NR_MAX] = {0};
+        for (size_t k = 0; k < words; k++) {
+            const uint8_t *rows[4];
+            for (size_t i = 0; i < 4; i++) {
+                rows[i] = 4 * k + i < f->in ? (const uint8_t *)p->w + (4 * k + i) * f->in_step + j : nothing;
+            }
+            isa_int()->weave(rows, flip, panel + k * nr, sums, n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            column_end(f, p, j + i, j + i, sums[i], to);
+        }
+    }
+}
+
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed)
 {
     size_t n = f->out / f->groups;
     memset(packed, 0, qdense_packed_bytes(f));
+    if (is_matrix(f)) {
+        matrix_pack(f, p, packed);
+        return;
+    }
     for (size_t g = 0; g < f->groups; g++) {
+        uint8_t *to = packed + g * group_bytes(f);
         for (size_t j = 0; j < n; j++) {
-            column_pack(f, p, g * n + j, j, packed + g * group_bytes(f));
+            column_end(f, p, g * n + j, j, column_pack(f, p, g * n + j, j, to), to);
         }
     }
 }

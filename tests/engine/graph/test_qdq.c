@@ -275,7 +275,11 @@ Test(qdq, integer_operators_of_one_tensor_become_one_table)
 Test(qdq, parts_differences_and_means)
 {
     uint32_t x, b;
-    struct graph *g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+    struct graph *g = start(PEN_DTYPE_U8, DIMS(2, 3, 5, 8), &x);
+    b = input_of(g, "b", PEN_DTYPE_U8, DIMS(2, 3, 8, 6), 0.05f, 100); /* matrices that are computed */
+    finish(g, build_node(g, OP_MatMul, IDS(x, b)), PEN_DTYPE_U8, 0.3f, 120);
+    check(g, OP_QLinearMatMul, 2);
+    g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
     b = input_of(g, "b", PEN_DTYPE_U8, DIMS(5, 32), 0.05f, 100);
     uint32_t y = build_node(g, OP_Concat, IDS(x, b));
     cr_assert_eq(graph_attr_int(g, maker(g, y), ATTR_axis, 1), PEN_OK);
