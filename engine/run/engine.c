@@ -457,6 +457,7 @@ struct source_options engine_source_options(const struct pen_engine *e)
         .explain = e->options.explain,
         .trust = e->options.mode == PEN_MODE_PROD,
         .optimise = e->options.optimise,
-        .promote = e->options.precision == PEN_PRECISION_F32 || e->options.precision == PEN_PRECISION_F16_STORAGE,
+        .promote = e->options.precision == PEN_PRECISION_F32 || e->options.precision == PEN_PRECISION_F16_STORAGE ||
+                   e->options.precision == PEN_PRECISION_INT8,
         .nhwc = !backend_is_reference(ops) && !(ops->remote && e->options.vulkan.layout == PEN_VK_LAYOUT_GRAPH)};
 }
