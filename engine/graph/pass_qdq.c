@@ -106,8 +106,7 @@ static uint32_t before_activation(struct qdq *q, uint32_t value, const struct pa
     return range_holds(last, min, max) ? clip->in[0] : value;
 }
 
-/* A new node in the place of `last` (its QuantizeLinear), with the attributes of `from`. */
-static bool put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const uint32_t *in, uint32_t in_count)
+bool qdq_put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const uint32_t *in, uint32_t in_count)
 {
     struct graph *g = q->r.g;
     uint32_t made = rewrite_node(&q->r, op, g->nodes[from].name, in, in_count);
@@ -122,9 +121,8 @@ static bool put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const u
     return q->r.status == PEN_OK;
 }
 
-/* The bias as 32-bit sums: already so (scale = input scale * weight scale), or a float constant divided by that. VALUE_NONE: none is given. */
-static bool bias_sums(struct qdq *q, uint32_t bias, const struct params *x, const struct params *w, int64_t channels,
-                      uint32_t *ret)
+bool qdq_bias_sums(struct qdq *q, uint32_t bias, const struct params *x, const struct params *w, int64_t channels,
+                   uint32_t *ret)
 {
     struct graph *g = q->r.g;
     const struct node *made = bias == VALUE_NONE ? NULL : rewrite_maker(&q->r, bias);
@@ -181,11 +179,11 @@ static bool conv(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
         return false;
     if (shape_elements(&g->values[w.scale].shape) != 1 && axis != 0)
         return false;
-    if (!bias_sums(q, bias, &x, &w, channels, &sums) || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, &w) ||
+    if (!qdq_bias_sums(q, bias, &x, &w, channels, &sums) || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, &w) ||
         !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[9] = {x.value, x.scale, x.zero, w.value, w.scale, w.zero, y->scale, y->zero, sums};
-    return put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
+    return qdq_put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
 }
 
 /* The right side of a product: constant bytes of two dims, with one scale, or one for each column, which is dim `axis`. */
@@ -218,7 +216,7 @@ static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y
         !qdq_fill_zero(q, &a) || !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
-    return put(q, OP_QLinearMatMul, node, last, in, 8);
+    return qdq_put(q, OP_QLinearMatMul, node, last, in, 8);
 }
 
 /* Weights [columns, k] are turned; the step folds. */
@@ -243,12 +241,12 @@ static bool gemm(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
         !columns_behind(q, n.in[1], turn ? 0 : 1, &b) || a.dtype != y->dtype)
         return false;
     uint32_t bias = n.in_count > 2 ? n.in[2] : VALUE_NONE, sums;
-    if (!bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !qdq_fill_zero(q, &a) ||
+    if (!qdq_bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !qdq_fill_zero(q, &a) ||
         !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
         return false;
     uint32_t weights = turn ? turned(q, b.value) : b.value;
     const uint32_t in[9] = {a.value, a.scale, a.zero, weights, b.scale, b.zero, sums, y->scale, y->zero};
-    if (q->r.status != PEN_OK || !put(q, OP_QGemm, node, last, in, 9))
+    if (q->r.status != PEN_OK || !qdq_put(q, OP_QGemm, node, last, in, 9))
         return false;
     enum pen_status status = graph_attr_int(g, g->values[out].producer, ATTR_transB, 0);
     return status == PEN_OK || rewrite_failed(&q->r, status);
@@ -272,7 +270,7 @@ static bool pair(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
     if (n.op == OP_Sub && !number(q, -b.step, &b.scale))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
-    return put(q, n.op == OP_Mul ? OP_QLinearMul : OP_QLinearAdd, node, last, in, 8);
+    return qdq_put(q, n.op == OP_Mul ? OP_QLinearMul : OP_QLinearAdd, node, last, in, 8);
 }
 
 /* One tensor in, one out, with parameters of their own. */
@@ -288,7 +286,7 @@ static bool single(struct qdq *q, uint32_t node, uint32_t last, struct params *y
     if (!qdq_bytes_behind(q, n.in[0], 1, &x) || x.dtype != y->dtype || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[5] = {x.value, x.scale, x.zero, y->scale, y->zero};
-    return put(q, op, node, last, in, 5);
+    return qdq_put(q, op, node, last, in, 5);
 }
 
 /* Bytes are only moved or compared: the parameters must be the same on both sides. */
@@ -307,7 +305,7 @@ static bool move(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
         same = qdq_bytes_behind(q, n.in[i], 1, &x) && x.dtype == y->dtype && x.step == y->step && x.point == y->point;
         in[i] = same ? x.value : VALUE_NONE;
     }
-    same = same && put(q, n.op, node, last, in, n.in_count);
+    same = same && qdq_put(q, n.op, node, last, in, n.in_count);
     free(in);
     return same;
 }
@@ -330,7 +328,7 @@ static bool concat(struct qdq *q, uint32_t node, uint32_t last, struct params *y
     if (fits) {
         in[0] = y->scale;
         in[1] = y->zero;
-        fits = put(q, OP_QLinearConcat, node, last, in, count);
+        fits = qdq_put(q, OP_QLinearConcat, node, last, in, count);
     }
     free(in);
     return fits;
@@ -389,6 +387,8 @@ static qdq_fn family_of(enum op op)
     switch (op) {
     case OP_Conv:
         return conv;
+    case OP_ConvTranspose:
+        return qdq_deconv;
     case OP_MatMul:
         return matmul;
     case OP_Gemm:

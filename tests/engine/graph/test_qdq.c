@@ -289,6 +289,17 @@ Test(qdq, parts_differences_and_means)
     b = input_of(g, "b", PEN_DTYPE_I8, DIMS(5, 1), 0.05f, 10);
     finish(g, build_node(g, OP_Sub, IDS(x, b)), PEN_DTYPE_I8, 0.06f, 11);
     check(g, OP_QLinearAdd, 2);
+    for (int form = 0; form < 4; form++) { /* windows side by side */
+        const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f}, bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
+        g = start(PEN_DTYPE_U8, DIMS(2, 3, 5, 4), &x);
+        uint32_t w = byte_weights(g, DIMS(3, 4, 2, 2)), one = floats_of(g, w, 0.01f, 0);
+        uint32_t each = build_node(g, OP_DequantizeLinear, IDS(w, constant(g, PEN_DTYPE_F32, DIMS(4), scales)));
+        const uint32_t in[3] = {x, form % 2 ? each : one, constant(g, PEN_DTYPE_F32, DIMS(4), bias)};
+        y = build_node(g, OP_ConvTranspose, form / 2 ? 3 : 2, in);
+        cr_assert_eq(graph_attr_ints(g, maker(g, y), ATTR_strides, (const int64_t[]){2, 2}, 2), PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.05f, 120);
+        check(g, OP_QLinearConv, 1);
+    }
     for (int form = 0; form < 4; form++) { /* channels first and last, with and without the dims */
         const int64_t axes[2] = {form % 2 ? 1 : 2, form % 2 ? 2 : -1}, count = 2;
         g = start(PEN_DTYPE_U8, DIMS(2, 6, 5, 4), &x);
