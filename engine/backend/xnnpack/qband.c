@@ -21,17 +21,36 @@ static size_t rows_under(const struct dense_image *i, size_t rows)
     return (rows - 1) * i->stride_h + (i->kernel_h - 1) * i->dilation_h + 1;
 }
 
+/* Runs of a window: its rows, or its pixels where these do not lie side by side; their words must be whole then, as weights are packed by rows. */
+static bool runs_set(struct qdense *d)
+{
+    const struct dense_image *i = &d->image;
+    struct qband *b = &d->band;
+    const bool dilated = i->dilation_w > 1 && i->kernel_w > 1;
+    const size_t along = dilated ? i->kernel_w : 1, runs = i->kernel_h * along;
+    if (runs > QBAND_RUNS || (dilated && i->channels % 4 != 0)) {
+        return false;
+    }
+    b->runs = runs;
+    b->run_words = dilated ? i->channels / 4 : d->run_words;
+    for (size_t r = 0; r < runs; r++) {
+        size_t at = r / along * i->dilation_h * b->pitch + r % along * i->dilation_w * i->channels;
+        b->offsets[r] = (uint32_t)at;
+    }
+    return true;
+}
+
 void qband_init(struct qdense *d, size_t panels, size_t threads)
 {
     const struct dense_image *i = &d->image;
     struct qband *b = &d->band;
     size_t units = i->batch * i->out_h, share = divide_up(units, 2 * threads);
-    if (isa_bytes() == NULL || i->kernel_h * i->kernel_w == 1 || i->dilation_w != 1 || i->kernel_h > QBAND_RUNS ||
-        i->out_w < WIDTH_LEAST || (threads > 1 && units * panels < 2 * threads)) {
+    if (isa_bytes() == NULL || i->kernel_h * i->kernel_w == 1 || i->out_w < WIDTH_LEAST ||
+        (threads > 1 && units * panels < 2 * threads)) {
         return;
     }
-    b->pitch = ((i->out_w - 1) * i->stride_w + i->kernel_w) * i->channels;
-    if (b->pitch > BAND_MOST / rows_under(i, 1)) {
+    b->pitch = ((i->out_w - 1) * i->stride_w + (i->kernel_w - 1) * i->dilation_w + 1) * i->channels;
+    if (b->pitch > BAND_MOST / rows_under(i, 1) || !runs_set(d)) {
         return;
     }
     b->rows = 1;
@@ -42,9 +61,6 @@ void qband_init(struct qdense *d, size_t panels, size_t threads)
     size_t bands = i->batch * divide_up(i->out_h, b->rows);
     size_t cuts = threads > 1 && bands < 2 * threads ? divide_up(2 * threads, bands) : 1;
     b->cols_block = divide_up(panels, cuts < panels ? cuts : panels);
-    for (size_t h = 0; h < i->kernel_h; h++) {
-        b->offsets[h] = (uint32_t)(h * i->dilation_h * b->pitch);
-    }
 }
 
 /* The copied rows, then sums of windows. */
@@ -104,9 +120,9 @@ static void windows_sum(const struct qdense *d, const uint8_t *x, int32_t *sums)
     const struct dense_image *i = &d->image;
     for (size_t p = 0; p < i->out_w; p++) {
         sums[p] = 0;
-        for (size_t h = 0; h < i->kernel_h; h++) {
-            const uint8_t *run = x + d->band.offsets[h] + p * i->stride_w * i->channels;
-            sums[p] += isa_bytes()->sum(run, i->kernel_w * i->channels);
+        for (size_t r = 0; r < d->band.runs; r++) {
+            const uint8_t *run = x + d->band.offsets[r] + p * i->stride_w * i->channels;
+            sums[p] += isa_bytes()->sum(run, i->kernel_h * i->kernel_w * i->channels / d->band.runs);
         }
     }
 }
@@ -126,8 +142,8 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
     for (; panel < last && panel * nr < d->n; panel++) {
         struct int_tile t = qdense_tile(d, j->w, panel);
         t.offsets = d->band.offsets;
-        t.runs = d->runs;
-        t.run_words = d->run_words;
+        t.runs = d->band.runs;
+        t.run_words = d->band.run_words;
         t.x_stride = i->stride_w * i->channels;
         t.m = i->out_w;
         for (size_t r = 0; r < rows; r++) {

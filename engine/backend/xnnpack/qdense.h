@@ -20,6 +20,7 @@ struct qparams {
     const void *w, *x_scale, *x_zero, *w_scale, *w_zero, *y_scale, *y_zero;
     size_t w_scales, w_zeros; /* 1 or one for each output channel */
     const int32_t *bias;
+    size_t merged;     /* groups of the convolution that are one here: weights from one to the other are zero. 0 = 1 */
     bool x_zero_later; /* x_zero is not known when weights are packed: qdense_addends before each run */
 };
 
@@ -45,13 +46,14 @@ size_t qdense_columns(const struct filter *f);
 /* What zero points and bias add to each column, for the x_zero of now: w uses these from then on. add, add32: [qdense_columns]. One group. */
 void qdense_addends(struct qweights *w, const struct filter *f, const struct qparams *p, double *add, int32_t *add32);
 
-#define QBAND_RUNS 16 /* rows of a window that is read in place */
+#define QBAND_RUNS 32 /* rows of a window that is read in place; of a dilated one, pixels */
 
 /* Windows that are read where they lie, in rows of the image that are copied with their padding: a band of them at a time (qband.h). */
 struct qband {
     size_t rows;                  /* of the output; 0: windows are copied one by one */
     size_t pitch, cols_block;     /* bytes of a copied row; panels of one unit of work */
-    uint32_t offsets[QBAND_RUNS]; /* of a window's rows */
+    size_t runs, run_words;       /* of a window: a run for each row, or for each pixel of whole words */
+    uint32_t offsets[QBAND_RUNS]; /* of the runs */
 };
 
 struct qdense {
