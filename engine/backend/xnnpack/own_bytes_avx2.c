@@ -1,15 +1,48 @@
 /*
- * Products of unsigned and signed bytes where the processor has no instruction for four of them that does not saturate: even and odd bytes are widened to 16
- * bits and multiplied apart. Weights stay bytes in memory, and sums leave as bytes without being written down.
+ * Products of unsigned and signed bytes in 256 bits, compiled twice. AVX-VNNI multiplies and adds four of them. AVX2's own instruction saturates: there even
+ * and odd bytes are widened to 16 bits and multiplied apart. Weights stay bytes in memory, and sums leave as bytes without being written down.
  */
 #include "backend/xnnpack/own_int.h"
 
 #include <immintrin.h>
 #include <string.h>
 
+#define DOT_PASTE2(a, b) a##_##b
+#define DOT_PASTE(a, b)  DOT_PASTE2(a, b)
+#define OWN_DOT(name)    DOT_PASTE(name, OWN_DOT_ISA)
+
 #define NR 16
 #define MR 4
 
+#ifdef OWN_DOT_EVEX /* for a test on processors that have AVX-512 instead */
+void OWN_DOT(own_int_product)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m,
+                              int32_t *y);
+#define DOT(sum, x, w) _mm256_dpbusd_epi32(sum, x, w)
+#elif defined(__AVXVNNI__)
+#define DOT(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
+#endif
+
+#ifdef DOT
+/* Eight words of four bytes: one instruction multiplies and adds them. */
+struct wide {
+    __m256i all;
+};
+
+static inline __attribute__((always_inline)) struct wide weights(const void *w)
+{
+    return (struct wide){_mm256_loadu_si256(w)};
+}
+
+static inline __attribute__((always_inline)) struct wide data(__m256i v)
+{
+    return (struct wide){v};
+}
+
+static inline __attribute__((always_inline)) __m256i dot(__m256i sum, struct wide x, struct wide w)
+{
+    return DOT(sum, x.all, w.all);
+}
+#else
 /* Eight words of four signed bytes, widened. */
 struct wide {
     __m256i even, odd;
@@ -31,6 +64,7 @@ static inline __attribute__((always_inline)) __m256i dot(__m256i sum, struct wid
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x.even, w.even));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(x.odd, w.odd));
 }
+#endif
 
 static inline __attribute__((always_inline)) __m256i spread(const uint8_t *x)
 {
@@ -60,7 +94,7 @@ static inline __attribute__((always_inline)) void sums(const uint8_t *x, size_t 
     }
 }
 
-void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
+void OWN_DOT(own_int_product)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
 {
     for (size_t r = 0; r < m; r++) {
         __m256i sum[MR][2] = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
@@ -244,5 +278,5 @@ static void copy_runs(uint8_t *to, const uint8_t *x, size_t n, size_t runs, size
     }
 }
 
-const struct own_bytes own_bytes_avx2 = {
+const struct own_bytes OWN_DOT(own_bytes) = {
     .tile = tile_bytes, .depthwise = depthwise, .sum = sum_bytes, .copy = copy_runs};

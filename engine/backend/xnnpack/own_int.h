@@ -175,6 +175,10 @@ extern const struct own_bytes own_bytes_vnni; /* panels of 32 columns */
 void own_int_lookup_vbmi(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n);
 void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
 extern const struct own_bytes own_bytes_avx2; /* panels of 16 columns */
+#ifdef OWN_AVXVNNI
+void own_int_product_avxvnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+extern const struct own_bytes own_bytes_avxvnni; /* of 16, too */
+#endif
 #endif
 
 #endif

@@ -244,6 +244,12 @@ static void lookups(own_lookup_fn lookup)
 }
 #endif
 
+#ifdef OWN_X86
+/* The loops of AVX-VNNI, compiled with the same instruction of AVX-512 (CMakeLists.txt): few processors have only the one. */
+extern const struct own_bytes own_bytes_evex;
+void own_int_product_evex(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+#endif
+
 Test(own_int, every_instruction_set)
 {
     product(&own_int_plain.product);
@@ -265,6 +271,8 @@ Test(own_int, every_instruction_set)
         if (__builtin_cpu_supports("avx512vnni")) {
             product(&(struct int_product){.bytes = 4, .nr = 32, .run = own_int_product_vnni});
             dots(&own_bytes_vnni, 32);
+            product(&(struct int_product){.bytes = 4, .nr = 16, .run = own_int_product_evex});
+            dots(&own_bytes_evex, 16);
         }
     }
 #endif
