@@ -3,26 +3,13 @@
 #include <string.h>
 
 #include "graph/kept.h"
-#include "graph/pass_internal.h"
+#include "graph/pass_qdq.h"
 
 /*
  * Operators between DequantizeLinear and QuantizeLinear become operators on the bytes themselves: y = quantize(f(dequantize(x), dequantize(w))).
  * Sums of products are then exact integers, and one rounding is left; a result can differ from the float form by one step. Activations are per tensor with
  * constant parameters; weights may be per output channel. What does not fit stays as it is.
  */
-
-/* The parameters of a tensor: scale and zero point are constants of one element (per_channel: the scale may have more). */
-struct params {
-    uint32_t value, scale, zero; /* ids; value = the bytes */
-    enum pen_dtype dtype;
-    float step; /* the scale, of the first channel */
-    int32_t point;
-};
-
-struct qdq {
-    struct rewrite r;
-    uint32_t count;
-};
 
 static bool is_byte(enum pen_dtype dtype)
 {
@@ -70,7 +57,7 @@ static bool params_read(struct qdq *q, const struct node *n, enum pen_dtype dtyp
     return true;
 }
 
-static bool fill_zero(struct qdq *q, struct params *p)
+bool qdq_fill_zero(struct qdq *q, struct params *p)
 {
     const struct graph *g = q->r.g;
     if (p->zero == VALUE_NONE || shape_elements(&g->values[p->zero].shape) != 1) {
@@ -84,8 +71,7 @@ static bool fill_zero(struct qdq *q, struct params *p)
     return q->r.status == PEN_OK;
 }
 
-/* The bytes behind a float value that a DequantizeLinear makes. */
-static bool bytes_behind(struct qdq *q, uint32_t value, int64_t scales, struct params *ret)
+bool qdq_bytes_behind(struct qdq *q, uint32_t value, int64_t scales, struct params *ret)
 {
     const struct node *n = rewrite_maker(&q->r, value);
     if (!n || n->op != OP_DequantizeLinear)
@@ -120,8 +106,7 @@ static uint32_t before_activation(struct qdq *q, uint32_t value, const struct pa
     return range_holds(last, min, max) ? clip->in[0] : value;
 }
 
-/* A new node in the place of `last` (its QuantizeLinear), with the attributes of `from`. */
-static bool put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const uint32_t *in, uint32_t in_count)
+bool qdq_put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const uint32_t *in, uint32_t in_count)
 {
     struct graph *g = q->r.g;
     uint32_t made = rewrite_node(&q->r, op, g->nodes[from].name, in, in_count);
@@ -136,9 +121,8 @@ static bool put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const u
     return q->r.status == PEN_OK;
 }
 
-/* The bias as 32-bit sums: already so (scale = input scale * weight scale), or a float constant divided by that. VALUE_NONE: none is given. */
-static bool bias_sums(struct qdq *q, uint32_t bias, const struct params *x, const struct params *w, int64_t channels,
-                      uint32_t *ret)
+bool qdq_bias_sums(struct qdq *q, uint32_t bias, const struct params *x, const struct params *w, int64_t channels,
+                   uint32_t *ret)
 {
     struct graph *g = q->r.g;
     const struct node *made = bias == VALUE_NONE ? NULL : rewrite_maker(&q->r, bias);
@@ -191,14 +175,15 @@ static bool conv(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
         return false;
     int64_t channels = g->values[weights->in[0]].shape.dim[0], axis = node_int(weights, ATTR_axis, 1);
     uint32_t bias = n.in_count > 2 ? n.in[2] : VALUE_NONE, sums;
-    if (!bytes_behind(q, n.in[0], 1, &x) || !bytes_behind(q, n.in[1], channels, &w) || x.dtype != y->dtype)
+    if (!qdq_bytes_behind(q, n.in[0], 1, &x) || !qdq_bytes_behind(q, n.in[1], channels, &w) || x.dtype != y->dtype)
         return false;
     if (shape_elements(&g->values[w.scale].shape) != 1 && axis != 0)
         return false;
-    if (!bias_sums(q, bias, &x, &w, channels, &sums) || !fill_zero(q, &x) || !fill_zero(q, &w) || !fill_zero(q, y))
+    if (!qdq_bias_sums(q, bias, &x, &w, channels, &sums) || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, &w) ||
+        !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[9] = {x.value, x.scale, x.zero, w.value, w.scale, w.zero, y->scale, y->zero, sums};
-    return put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
+    return qdq_put(q, OP_QLinearConv, node, last, in, sums == VALUE_NONE ? 8 : 9);
 }
 
 /* The right side of a product: constant bytes of two dims, with one scale, or one for each column, which is dim `axis`. */
@@ -207,20 +192,31 @@ static bool columns_behind(struct qdq *q, uint32_t value, int32_t axis, struct p
     const struct graph *g = q->r.g;
     const struct node *n = rewrite_maker(&q->r, value);
     const struct value *w = n && n->op == OP_DequantizeLinear ? &g->values[n->in[0]] : NULL;
-    if (!w || !w->data || w->shape.rank != 2 || !bytes_behind(q, value, w->shape.dim[axis], ret))
+    if (!w || !w->data || w->shape.rank != 2 || !qdq_bytes_behind(q, value, w->shape.dim[axis], ret))
         return false;
     return shape_elements(&g->values[ret->scale].shape) == 1 || shape_axis(node_int(n, ATTR_axis, 1), 2) == axis;
+}
+
+/* Matrices that are computed, each beside one on the left. */
+static bool matrices_behind(struct qdq *q, uint32_t left, uint32_t right, struct params *ret)
+{
+    const struct shape *a = &rewrite_fact(&q->r, left)->shape, *b = &rewrite_fact(&q->r, right)->shape;
+    bool beside = a->rank == b->rank && a->rank >= 2;
+    for (int32_t d = 0; beside && d < a->rank - 2; d++)
+        beside = a->dim[d] == b->dim[d];
+    return beside && b->dim[b->rank - 1] > 0 && b->dim[b->rank - 2] > 0 && qdq_bytes_behind(q, right, 1, ret);
 }
 
 static bool matmul(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
 {
     const struct node n = q->r.g->nodes[node];
     struct params a, b;
-    if (!bytes_behind(q, n.in[0], 1, &a) || !columns_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
-        !fill_zero(q, &a) || !fill_zero(q, &b) || !fill_zero(q, y))
+    if (!qdq_bytes_behind(q, n.in[0], 1, &a) ||
+        !(columns_behind(q, n.in[1], 1, &b) || matrices_behind(q, n.in[0], n.in[1], &b)) || a.dtype != y->dtype ||
+        !qdq_fill_zero(q, &a) || !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
-    return put(q, OP_QLinearMatMul, node, last, in, 8);
+    return qdq_put(q, OP_QLinearMatMul, node, last, in, 8);
 }
 
 /* Weights [columns, k] are turned; the step folds. */
@@ -241,30 +237,40 @@ static bool gemm(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
     const uint32_t out = g->nodes[last].out[0];
     struct params a, b;
     if (node_int(&n, ATTR_transA, 0) != 0 || node_float(&n, ATTR_alpha, 1.0f) != 1.0f ||
-        node_float(&n, ATTR_beta, 1.0f) != 1.0f || !bytes_behind(q, n.in[0], 1, &a) ||
+        node_float(&n, ATTR_beta, 1.0f) != 1.0f || !qdq_bytes_behind(q, n.in[0], 1, &a) ||
         !columns_behind(q, n.in[1], turn ? 0 : 1, &b) || a.dtype != y->dtype)
         return false;
     uint32_t bias = n.in_count > 2 ? n.in[2] : VALUE_NONE, sums;
-    if (!bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !fill_zero(q, &a) ||
-        !fill_zero(q, &b) || !fill_zero(q, y))
+    if (!qdq_bias_sums(q, bias, &a, &b, g->values[b.value].shape.dim[turn ? 0 : 1], &sums) || !qdq_fill_zero(q, &a) ||
+        !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
         return false;
     uint32_t weights = turn ? turned(q, b.value) : b.value;
     const uint32_t in[9] = {a.value, a.scale, a.zero, weights, b.scale, b.zero, sums, y->scale, y->zero};
-    if (q->r.status != PEN_OK || !put(q, OP_QGemm, node, last, in, 9))
+    if (q->r.status != PEN_OK || !qdq_put(q, OP_QGemm, node, last, in, 9))
         return false;
     enum pen_status status = graph_attr_int(g, g->values[out].producer, ATTR_transB, 0);
     return status == PEN_OK || rewrite_failed(&q->r, status);
 }
 
+static bool number(struct qdq *q, float item, uint32_t *ret)
+{
+    const struct shape scalar = shape_scalar();
+    enum pen_status status = graph_constant(q->r.g, NULL, PEN_DTYPE_F32, &scalar, &item, sizeof item, true, ret);
+    return status == PEN_OK || rewrite_failed(&q->r, status);
+}
+
+/* A difference is a sum whose second scale is negative. */
 static bool pair(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
 {
     const struct node n = q->r.g->nodes[node];
     struct params a, b;
-    if (!bytes_behind(q, n.in[0], 1, &a) || !bytes_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
-        b.dtype != y->dtype || !fill_zero(q, &a) || !fill_zero(q, &b) || !fill_zero(q, y))
+    if (!qdq_bytes_behind(q, n.in[0], 1, &a) || !qdq_bytes_behind(q, n.in[1], 1, &b) || a.dtype != y->dtype ||
+        b.dtype != y->dtype || !qdq_fill_zero(q, &a) || !qdq_fill_zero(q, &b) || !qdq_fill_zero(q, y))
+        return false;
+    if (n.op == OP_Sub && !number(q, -b.step, &b.scale))
         return false;
     const uint32_t in[8] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y->scale, y->zero};
-    return put(q, n.op == OP_Add ? OP_QLinearAdd : OP_QLinearMul, node, last, in, 8);
+    return qdq_put(q, n.op == OP_Mul ? OP_QLinearMul : OP_QLinearAdd, node, last, in, 8);
 }
 
 /* One tensor in, one out, with parameters of their own. */
@@ -277,10 +283,10 @@ static bool single(struct qdq *q, uint32_t node, uint32_t last, struct params *y
                  : n.op == OP_AveragePool       ? OP_QLinearAveragePool
                  : n.op == OP_GlobalAveragePool ? OP_QLinearGlobalAveragePool
                                                 : OP_QLinearSoftmax;
-    if (!bytes_behind(q, n.in[0], 1, &x) || x.dtype != y->dtype || !fill_zero(q, &x) || !fill_zero(q, y))
+    if (!qdq_bytes_behind(q, n.in[0], 1, &x) || x.dtype != y->dtype || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, y))
         return false;
     const uint32_t in[5] = {x.value, x.scale, x.zero, y->scale, y->zero};
-    return put(q, op, node, last, in, 5);
+    return qdq_put(q, op, node, last, in, 5);
 }
 
 /* Bytes are only moved or compared: the parameters must be the same on both sides. */
@@ -296,12 +302,84 @@ static bool move(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
         in[i] = n.in[i];
         if (i >= data)
             continue;
-        same = bytes_behind(q, n.in[i], 1, &x) && x.dtype == y->dtype && x.step == y->step && x.point == y->point;
+        same = qdq_bytes_behind(q, n.in[i], 1, &x) && x.dtype == y->dtype && x.step == y->step && x.point == y->point;
         in[i] = same ? x.value : VALUE_NONE;
     }
-    same = same && put(q, n.op, node, last, in, n.in_count);
+    same = same && qdq_put(q, n.op, node, last, in, n.in_count);
     free(in);
     return same;
+}
+
+/* Parts with parameters of their own. */
+static bool concat(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    const struct node n = q->r.g->nodes[node];
+    if (move(q, node, last, y))
+        return true;
+    uint32_t count = 2 + 3 * n.in_count, *in = q->r.status == PEN_OK ? calloc(count, sizeof *in) : NULL;
+    bool fits = in != NULL && qdq_fill_zero(q, y);
+    for (uint32_t i = 0; fits && i < n.in_count; i++) {
+        struct params x;
+        fits = qdq_bytes_behind(q, n.in[i], 1, &x) && x.dtype == y->dtype && qdq_fill_zero(q, &x);
+        const uint32_t part[3] = {x.value, x.scale, x.zero};
+        if (fits)
+            memcpy(in + 2 + (size_t)3 * i, part, sizeof part);
+    }
+    if (fits) {
+        in[0] = y->scale;
+        in[1] = y->zero;
+        fits = qdq_put(q, OP_QLinearConcat, node, last, in, count);
+    }
+    free(in);
+    return fits;
+}
+
+/* Pixels that are only repeated. */
+static bool nearest(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    return node_text_is(&q->r.g->nodes[node], ATTR_mode, "nearest", true) && move(q, node, last, y);
+}
+
+/* Whether the axes are all but the first dim and the second, or the last, of x. */
+static bool are_spatial(const int64_t *axes, int64_t count, int32_t rank, bool *ret_last)
+{
+    bool seen[PEN_MAX_RANK] = {false};
+    for (int64_t i = 0; i < count; i++) {
+        int32_t axis = shape_axis(axes[i], rank);
+        if (axis < 0 || seen[axis])
+            return false;
+        seen[axis] = true;
+    }
+    *ret_last = rank > 1 && seen[1];
+    return rank > 2 && count == rank - 2 && !seen[0] && (*ret_last ? !seen[rank - 1] : !seen[1]);
+}
+
+/* The mean of each channel; without its dims the result is only seen otherwise. */
+static bool mean(struct qdq *q, uint32_t node, uint32_t last, struct params *y)
+{
+    struct graph *g = q->r.g;
+    const struct node n = g->nodes[node];
+    const struct value *axes = n.in_count > 1 ? node_in(g, &n, 1) : NULL;
+    bool channels_last = false;
+    struct params x;
+    if (!axes || !axes->data || axes->dtype != PEN_DTYPE_I64 ||
+        !are_spatial(axes->data, shape_elements(&axes->shape), rewrite_fact(&q->r, n.in[0])->shape.rank,
+                     &channels_last) ||
+        !qdq_bytes_behind(q, n.in[0], 1, &x) || x.dtype != y->dtype || !qdq_fill_zero(q, &x) || !qdq_fill_zero(q, y))
+        return false;
+    const uint32_t in[5] = {x.value, x.scale, x.zero, y->scale, y->zero};
+    uint32_t made = rewrite_node(&q->r, OP_QLinearGlobalAveragePool, n.name, in, 5);
+    if (made != VALUE_NONE && channels_last)
+        q->r.status = graph_attr_int(g, g->values[made].producer, ATTR_layout, LAYOUT_NHWC);
+    if (made != VALUE_NONE)
+        g->nodes[g->values[made].producer].origin = n.origin;
+    if (made != VALUE_NONE && node_int(&n, ATTR_keepdims, 1) == 0)
+        made = rewrite_node(&q->r, OP_Squeeze, NULL, (uint32_t[]){made, n.in[1]}, 2);
+    if (made == VALUE_NONE || q->r.status != PEN_OK)
+        return false;
+    rewrite_absorb(&q->r, g->values[made].producer, last);
+    q->count++;
+    return true;
 }
 
 static qdq_fn family_of(enum op op)
@@ -309,13 +387,18 @@ static qdq_fn family_of(enum op op)
     switch (op) {
     case OP_Conv:
         return conv;
+    case OP_ConvTranspose:
+        return qdq_deconv;
     case OP_MatMul:
         return matmul;
     case OP_Gemm:
         return KEPT(graph_QGemm) ? gemm : NULL;
     case OP_Add:
+    case OP_Sub:
     case OP_Mul:
         return pair;
+    case OP_ReduceMean:
+        return mean;
     case OP_Sigmoid:
     case OP_LeakyRelu:
     case OP_AveragePool:
@@ -329,92 +412,20 @@ static qdq_fn family_of(enum op op)
     case OP_Unsqueeze:
     case OP_Transpose:
     case OP_Slice:
-    case OP_Concat:
     case OP_DepthToSpace:
     case OP_SpaceToDepth:
+    case OP_Identity:
+    case OP_Expand:
+    case OP_Tile:
+    case OP_Gather:
         return move;
+    case OP_Concat:
+        return concat;
+    case OP_Resize:
+        return nearest;
     default:
         return NULL;
     }
-}
-
-/* ---- functions of one byte ------------------------------------------------------------------------------------------------ */
-
-#define TABLE_NODES 8 /* operators in a row that become one table */
-
-/* A function of each element alone; its further inputs are constants. */
-static bool is_function(const struct qdq *q, const struct node *n)
-{
-    bool fits = n && (op_def(n->op)->traits & OP_UNARY) && n->in_count > 0 && n->out_count == 1;
-    for (uint32_t k = 1; fits && k < n->in_count; k++)
-        fits = n->in[k] == VALUE_NONE || q->r.g->values[n->in[k]].data;
-    return fits;
-}
-
-/* The operators between a DequantizeLinear and `last`, from the last on; 0 when there is anything else, or nobody but the next reads each. */
-static uint32_t functions_find(struct qdq *q, uint32_t last, uint32_t *ret_nodes, struct params *ret_x)
-{
-    struct graph *g = q->r.g;
-    uint32_t count = 0, value = g->nodes[last].in[0];
-    while (count < TABLE_NODES && uses_count(&q->r.uses, value) == 1 && !rewrite_is_output(&q->r, value)) {
-        const struct node *n = rewrite_maker(&q->r, value);
-        if (!is_function(q, n))
-            break;
-        ret_nodes[count++] = (uint32_t)(n - g->nodes);
-        value = n->in[0];
-    }
-    return count > 0 && bytes_behind(q, value, 1, ret_x) ? count : 0;
-}
-
-/* The same operator, reading `x` first. */
-static uint32_t function_again(struct qdq *q, uint32_t node, uint32_t x)
-{
-    struct graph *g = q->r.g;
-    uint32_t in[8] = {x}, count = g->nodes[node].in_count;
-    for (uint32_t k = 1; k < count && k < 8; k++)
-        in[k] = g->nodes[node].in[k];
-    uint32_t y = rewrite_node(&q->r, g->nodes[node].op, g->nodes[node].name, in, count < 8 ? count : 8);
-    for (uint32_t i = 0; y != VALUE_NONE && i < g->nodes[node].attr_count && q->r.status == PEN_OK; i++)
-        q->r.status = graph_attr_set(g, g->values[y].producer, &g->nodes[node].attrs[i]);
-    return y;
-}
-
-/* All 256 bytes in their order. */
-static uint32_t bytes_all(struct qdq *q, enum pen_dtype dtype)
-{
-    uint8_t *bytes = graph_alloc(q->r.g, 256);
-    const int64_t count = 256;
-    const struct shape shape = shape_of(1, &count);
-    uint32_t id = VALUE_NONE;
-    for (int i = 0; bytes && i < 256; i++)
-        bytes[i] = (uint8_t)i;
-    if (!bytes || graph_constant(q->r.g, NULL, dtype, &shape, bytes, 256, false, &id) != PEN_OK)
-        rewrite_failed(&q->r, PEN_ERR_NO_MEMORY);
-    return id;
-}
-
-/* Functions between bytes: what they make of all 256 is a table, which folds into a constant. */
-static void table(struct qdq *q, uint32_t last, struct params *y)
-{
-    struct params x;
-    uint32_t nodes[TABLE_NODES], count = functions_find(q, last, nodes, &x);
-    if (count == 0 || !fill_zero(q, &x) || !fill_zero(q, y))
-        return;
-    uint32_t value = bytes_all(q, x.dtype);
-    if (q->r.status == PEN_OK)
-        value = rewrite_node(&q->r, OP_DequantizeLinear, NULL, (uint32_t[]){value, x.scale, x.zero}, 3);
-    for (uint32_t i = count; i > 0 && q->r.status == PEN_OK; i--)
-        value = function_again(q, nodes[i - 1], value);
-    if (q->r.status == PEN_OK)
-        value = rewrite_node(&q->r, OP_QuantizeLinear, NULL, (uint32_t[]){value, y->scale, y->zero}, 3);
-    uint32_t made = VALUE_NONE;
-    if (q->r.status == PEN_OK)
-        made = rewrite_node(&q->r, OP_ByteTable, q->r.g->nodes[nodes[0]].name, (uint32_t[]){x.value, value}, 2);
-    if (made == VALUE_NONE || q->r.status != PEN_OK)
-        return;
-    q->r.g->nodes[q->r.g->values[made].producer].origin = q->r.g->nodes[nodes[0]].origin;
-    rewrite_absorb(&q->r, q->r.g->values[made].producer, last);
-    q->count++;
 }
 
 static void visit(struct qdq *q, uint32_t last)
@@ -428,19 +439,22 @@ static void visit(struct qdq *q, uint32_t last)
         return;
     uint32_t value = before_activation(q, n->in[0], &y);
     const struct node *from = rewrite_maker(&q->r, value);
+    if (from && (op_def(from->op)->traits & OP_BINARY) && qdq_table(q, last))
+        return;
     qdq_fn family = from && from->out[0] == value ? family_of(from->op) : NULL;
     bool alone = family && uses_count(&q->r.uses, value) == 1 && !rewrite_is_output(&q->r, value);
     if (alone && node_int(from, ATTR_act, ACT_NONE) == ACT_NONE && family(q, (uint32_t)(from - g->nodes), last, &y))
         return;
-    if (KEPT(graph_ByteTable) && q->r.status == PEN_OK)
-        table(q, last, &y);
+    if (q->r.status == PEN_OK)
+        qdq_table(q, last);
 }
 
 enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count, struct pen_error *reterr)
 {
     bool any = false;
     for (uint32_t i = 0; i < g->node_count; i++)
-        any = any || (!g->nodes[i].dead && g->nodes[i].op == OP_QuantizeLinear);
+        any = any || (!g->nodes[i].dead && (g->nodes[i].op == OP_QuantizeLinear || g->nodes[i].op == OP_QLinearMul ||
+                                            g->nodes[i].op == OP_QLinearAdd));
     if (!any)
         return PEN_OK;
     struct qdq q = {.count = 0};
@@ -452,6 +466,7 @@ enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count, struct pen_error 
         if (!g->nodes[i].dead && g->nodes[i].op == OP_QuantizeLinear)
             visit(&q, i);
     }
+    qdq_join_tables(&q);
     status = q.r.status;
     rewrite_fini(&q.r);
     if (status == PEN_OK)

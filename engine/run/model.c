@@ -169,7 +169,12 @@ enum pen_status pen_model_load_beneath(struct pen_engine *engine, const char *pa
         pen_model_free(m);
         return status;
     }
-    m->precision = precision_of(m->graph, precision_of_floats(engine->options.precision));
+    status = precision_fits(m->graph, engine->options.precision, reterr);
+    if (status != PEN_OK) {
+        pen_model_free(m);
+        return status;
+    }
+    m->precision = precision_of(m->graph, engine->options.precision);
     precision_explain(m);
     if (m->precision == PEN_PRECISION_INT8 && !KEPT(precision_int8)) {
         pen_model_free(m);

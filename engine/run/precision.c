@@ -104,6 +104,7 @@ enum pen_status pen_engine_precision_find(const struct pen_engine_options *optio
 
 struct seen {
     bool float_product, integer_product, float_value, integer_value;
+    const struct node *floats; /* the first product of floats */
 };
 
 static void dtype_note(enum pen_dtype dtype, bool *is_float, bool *is_integer)
@@ -124,6 +125,7 @@ static void node_note(const struct graph *g, const struct node *n, struct seen *
         dtype_note(dtype, &s->float_value, &s->integer_value);
         if (product && i == 0) {
             dtype_note(dtype, &s->float_product, &s->integer_product);
+            s->floats = s->floats == NULL && s->float_product ? n : s->floats;
         }
     }
     for (uint32_t o = 0; o < n->out_count; o++) {
@@ -150,14 +152,24 @@ static void graph_note(const struct graph *g, struct seen *s)
 
 enum pen_precision precision_of(const struct graph *g, enum pen_precision otherwise)
 {
-    struct seen s = {false, false, false, false};
+    struct seen s = {.floats = NULL};
     graph_note(g, &s);
     bool products = s.float_product || s.integer_product;
     bool integers = products ? !s.float_product : s.integer_value && !s.float_value;
     return integers ? PEN_PRECISION_INT8 : otherwise;
 }
 
-enum pen_precision precision_of_floats(enum pen_precision precision)
+enum pen_status precision_fits(const struct graph *g, enum pen_precision wanted, struct pen_error *reterr)
 {
-    return precision == PEN_PRECISION_INT8 ? PEN_PRECISION_F32 : precision;
+    struct seen s = {.floats = NULL};
+    if (wanted != PEN_PRECISION_INT8 || precision_of(g, PEN_PRECISION_F32) == PEN_PRECISION_INT8) {
+        return PEN_OK;
+    }
+    graph_note(g, &s);
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
+                         "precision int8 was asked for, and the model computes in floats%s%.100s%s%s%s: quantise the "
+                         "model with its exporter's tool, or ask for another precision",
+                         s.floats != NULL ? " (node " : "", s.floats != NULL ? s.floats->name : "",
+                         s.floats != NULL ? ", " : "", s.floats != NULL ? op_def(s.floats->op)->name : "",
+                         s.floats != NULL ? ")" : "");
 }

@@ -15,7 +15,7 @@ enum pen_status precision_refuse(const struct pen_engine_options *options, const
 /* PEN_PRECISION_INT8 where every product of the graph and of its subgraphs (without products: every value) is of integers, else `otherwise`. */
 enum pen_precision precision_of(const struct graph *g, enum pen_precision otherwise);
 
-/* What an engine of this precision computes floats in: INT8 says nothing of them. */
-enum pen_precision precision_of_floats(enum pen_precision precision);
+/* UNSUPPORTED, with the first product of floats, where int8 is wanted and the graph is not of integers. */
+enum pen_status precision_fits(const struct graph *g, enum pen_precision wanted, struct pen_error *reterr);
 
 #endif

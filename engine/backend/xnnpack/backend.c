@@ -25,6 +25,8 @@ static void library_text(enum pen_isa most, bool pairs, char *text, size_t bytes
              other ? ", its own kernels " : "", other ? xnn : "");
 }
 
+#define OFFERED (1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_BF16 | 1u << PEN_PRECISION_INT8)
+
 static enum pen_status probe(const struct backend_config *config, struct backend_caps *ret_caps)
 {
     struct backend_caps c = {0};
@@ -36,7 +38,7 @@ static enum pen_status probe(const struct backend_config *config, struct backend
     isa_device(config->isa_max, c.device, sizeof c.device);
     const bool pairs = config->precision == PEN_PRECISION_BF16 && isa_pairs_within(config->isa_max);
     library_text(config->isa_max, pairs, c.library, sizeof c.library);
-    c.precisions = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_BF16;
+    c.precisions = OFFERED;
     *ret_caps = c;
     return PEN_OK;
 }
@@ -57,11 +59,10 @@ static void backend_close(struct backend *backend)
 static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
                                     struct pen_error *reterr)
 {
-    if (config->precision != PEN_PRECISION_F32 && config->precision != PEN_PRECISION_ANY &&
-        config->precision != PEN_PRECISION_BF16) {
+    if (config->precision != PEN_PRECISION_ANY && (OFFERED & 1u << config->precision) == 0) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the xnnpack backend computes in f32 and bf16 only; ask for one of them or for another "
-                             "backend");
+                             "the xnnpack backend computes in f32, bf16 and int8 only; ask for one of them or for "
+                             "another backend");
     }
     enum xnn_status xnn = limit_start(config->isa_max);
     if (xnn != xnn_status_success) {
@@ -83,6 +84,12 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the xnnpack backend");
     }
     status = isa_claim(config->isa_max, reterr);
+    if (status == PEN_OK && config->precision == PEN_PRECISION_INT8) {
+        status = selftest_int8(reterr);
+        if (status != PEN_OK) {
+            isa_release();
+        }
+    }
     if (status != PEN_OK) {
         free(b);
         return status;

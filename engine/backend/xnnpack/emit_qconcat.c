@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/qdense.h"
 
 /*
@@ -15,7 +16,8 @@ struct part {
 
 struct qconcat {
     enum pen_dtype dtype;
-    size_t outer, width; /* of y */
+    size_t outer, width;   /* of y */
+    const uint8_t *tables; /* 256 bytes for each part, made at the load; NULL = each run makes them */
     uint32_t count;
     struct part parts[];
 };
@@ -27,7 +29,7 @@ struct qconcat_job {
     uint8_t *y;
     bool same;
     size_t rows; /* of one unit */
-    uint8_t table[256];
+    const uint8_t *table;
 };
 
 static bool is_scalar(const struct value *v, enum pen_dtype dtype)
@@ -59,16 +61,13 @@ static void rows_task(void *context, size_t unit)
             memcpy(y, x, width);
             continue;
         }
-        for (size_t i = 0; i < width; i++) {
-            y[i] = j->table[x[i]];
-        }
+        isa_lookup()(j->table, x, y, width);
     }
 }
 
 /* y = saturate(round(((x - x_zero) * x_scale) / y_scale) + y_zero) */
-static void table_fill(struct qconcat_job *j, const void *const *x, const void *const *y)
+static void table_fill(enum pen_dtype dtype, const void *const *x, const void *const *y, uint8_t table[256])
 {
-    enum pen_dtype dtype = j->q->dtype;
     double x_scale = (double)*(const float *)x[0], y_scale = (double)*(const float *)y[0];
     int32_t x_zero = qdense_zero(x[1], dtype), y_zero = qdense_zero(y[1], dtype);
     double low = dtype == PEN_DTYPE_I8 ? -128.0 : 0.0, high = low + 255.0;
@@ -76,23 +75,57 @@ static void table_fill(struct qconcat_job *j, const void *const *x, const void *
         uint8_t code = (uint8_t)i;
         double v = nearbyint((double)(qdense_zero(&code, dtype) - x_zero) * x_scale / y_scale) + (double)y_zero;
         v = v >= low ? v : low;
-        j->table[i] = (uint8_t)(int32_t)(v > high ? high : v);
+        table[i] = (uint8_t)(int32_t)(v > high ? high : v);
     }
-    j->same = true;
+}
+
+static bool table_keeps(const uint8_t table[256])
+{
+    bool same = true;
     for (int i = 0; i < 256; i++) {
-        j->same &= j->table[i] == i;
+        same &= table[i] == i;
     }
+    return same;
+}
+
+static enum pen_status qconcat_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                    struct pen_error *reterr)
+{
+    const uint32_t count = (n->in_count - 2) / 3;
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        if ((i < 2 || i % 3 != 2) && !in_constant(g, n, i)) {
+            return PEN_OK;
+        }
+    }
+    uint8_t *tables = packed_alloc((size_t)count * 256);
+    if (tables == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the tables of node %s", n->name);
+    }
+    const void *const result[2] = {node_in(g, n, 0)->data, node_in(g, n, 1)->data};
+    for (uint32_t i = 0; i < count; i++) {
+        const void *const part[2] = {node_in(g, n, 3 + 3 * i)->data, node_in(g, n, 4 + 3 * i)->data};
+        table_fill(node_out(g, n, 0)->dtype, part, result, tables + (size_t)i * 256);
+    }
+    *ret_packed = tables;
+    *ret_bytes = (size_t)count * 256;
+    return PEN_OK;
 }
 
 static enum pen_status qconcat_run(struct step *s, struct run *r)
 {
     const struct qconcat *q = s->state;
     const void *const result[2] = {s->in[0], s->in[1]};
+    uint8_t table[256];
     for (uint32_t i = 0; i < q->count; i++) {
         const void *const part[2] = {s->in[3 + 3 * i], s->in[4 + 3 * i]};
-        struct qconcat_job j = {.q = q, .part = &q->parts[i], .x = s->in[2 + 3 * i], .y = s->out[0]};
+        struct qconcat_job j = {.q = q, .part = &q->parts[i], .x = s->in[2 + 3 * i], .y = s->out[0], .table = table};
         j.rows = CHUNK / (j.part->width + 1) + 1;
-        table_fill(&j, part, result);
+        if (q->tables != NULL) {
+            j.table = q->tables + (size_t)i * 256;
+        } else {
+            table_fill(q->dtype, part, result, table);
+        }
+        j.same = table_keeps(j.table);
         parallel(r, rows_task, &j, j.part->width > 0 ? (q->outer + j.rows - 1) / j.rows : 0);
     }
     return PEN_OK;
@@ -116,6 +149,7 @@ static enum pen_status qconcat_build(struct build *b)
     }
     q->dtype = build_out(b, 0)->dtype;
     q->count = count;
+    q->tables = b->packed;
     for (uint32_t i = 0; i < count; i++) {
         const struct shape *x = &build_in(b, 2 + 3 * i)->shape;
         struct shape want = *y;
@@ -132,4 +166,4 @@ static enum pen_status qconcat_build(struct build *b)
                                                     : build_fail(b, PEN_ERR_SHAPE, "the parts do not fill the result");
 }
 
-const struct emitter emit_qconcat = {qconcat_supports, NULL, qconcat_build};
+const struct emitter emit_qconcat = {qconcat_supports, qconcat_pack, qconcat_build};

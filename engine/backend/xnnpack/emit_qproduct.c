@@ -144,6 +144,24 @@ static bool is_depthwise(const struct filter *f)
     return f->groups > 1 && qdepthwise_fits(f);
 }
 
+#define MERGED_OUT 16 /* columns of a vector */
+
+/*
+ * Narrow groups become fewer, wider ones: as many as fill a vector of columns. The products are as many, since columns would be empty; what is done for each
+ * group besides is done for several at once. Gives how many became one.
+ */
+static size_t groups_merge(struct filter *f)
+{
+    const size_t out = f->out / f->groups, k = f->kernel_h * f->kernel_w * f->in;
+    size_t merged = 1;
+    for (size_t m = 2; m <= f->groups && m * out <= MERGED_OUT && m * k <= QDENSE_K_MAX; m++) {
+        merged = f->groups % m == 0 && !is_depthwise(f) ? m : merged;
+    }
+    f->groups /= merged;
+    f->in *= merged;
+    return merged;
+}
+
 #define KIND_BYTES 64 /* before packed depthwise weights: which of the two forms they have */
 
 static size_t packed_bytes(const struct filter *f, const struct qparams *p)
@@ -235,6 +253,7 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
     if (several || !product_filter(n, w, &f) || !params_constant(g, n, &f, &p)) {
         return PEN_OK;
     }
+    p.merged = groups_merge(&f);
     uint8_t *packed = packed_alloc(packed_bytes(&f, &p));
     if (packed == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
@@ -327,10 +346,13 @@ static enum pen_status product_build(struct build *b)
     }
     const struct fact *w = build_in(b, slots_of(b->n->op)[SLOT_W]);
     q->batch = is_conv(b->n->op) ? 1 : matrices_of(&build_in(b, 0)->shape, &w->shape);
-    if (q->batch == 0 || !product_filter(b->n, &w->shape, &q->f) || !image_of(b, q, &image)) {
+    bool fits = q->batch > 0 && product_filter(b->n, &w->shape, &q->f);
+    const size_t merged = fits ? groups_merge(&q->f) : 1;
+    if (!fits || !image_of(b, q, &image)) {
         return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");
     }
     q->params = params_of(b->g, b->n);
+    q->params.merged = merged;
     q->depthwise = is_depthwise(&q->f);
     q->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
     if (b->packed == NULL) {

@@ -40,7 +40,8 @@ extern const struct emitter emit_quant;           /* QuantizeLinear, DequantizeL
 extern const struct emitter emit_qpair;           /* QLinearAdd, QLinearMul */
 extern const struct emitter emit_qconcat;         /* QLinearConcat */
 extern const struct emitter emit_byte_table;      /* ByteTable */
-extern const struct emitter emit_qlinear;         /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
+extern const struct emitter emit_qlinear;
+extern const struct emitter emit_qsoftmax;         /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
 extern const struct emitter emit_attention;       /* Attention */
 extern const struct emitter emit_attention_group; /* GroupQueryAttention */
 extern const struct emitter emit_loss;            /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */

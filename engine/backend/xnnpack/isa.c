@@ -53,7 +53,8 @@ void isa_release(void)
 #ifdef OWN_X86
 #include <cpuid.h>
 
-#define CPUID_F16C (1u << 29) /* of leaf 1, ecx: conversions of f16. Not all compilers know its name. */
+#define CPUID_AVXVNNI (1u << 4)  /* of leaf 7, 1, eax */
+#define CPUID_F16C    (1u << 29) /* of leaf 1, ecx: conversions of f16. Not all compilers know its name. */
 
 static bool host_f16c(void)
 {
@@ -111,10 +112,36 @@ const struct own_int *isa_int(void)
     return level >= PEN_ISA_AVX512 ? &own_int_avx512 : level == PEN_ISA_AVX2 ? &own_int_avx2 : &own_int_plain;
 }
 
+#ifdef OWN_AVXVNNI
+/* AVX-VNNI, which processors without AVX-512 have; no level of the limit names it, so any limit leaves it out. */
+static bool avxvnni_now(void)
+{
+    static atomic_int known; /* 1 no, 2 yes */
+    int level = atomic_load_explicit(&known, memory_order_relaxed);
+    if (level == 0) {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        bool has = host_level() == PEN_ISA_AVX2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & CPUID_AVXVNNI);
+        level = has ? 2 : 1;
+        atomic_store_explicit(&known, level, memory_order_relaxed);
+    }
+    return level == 2 && atomic_load_explicit(&limit.most, memory_order_relaxed) == PEN_ISA_ANY;
+}
+
+static const struct own_bytes *bytes_of_256(void)
+{
+    return avxvnni_now() ? &own_bytes_avxvnni : &own_bytes_avx2;
+}
+#else
+static const struct own_bytes *bytes_of_256(void)
+{
+    return &own_bytes_avx2;
+}
+#endif
+
 const struct own_bytes *isa_bytes(void)
 {
     enum pen_isa level = level_now();
-    return level == PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? &own_bytes_avx2 : NULL;
+    return level == PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? bytes_of_256() : NULL;
 }
 
 own_lookup_fn isa_lookup(void)
@@ -127,6 +154,12 @@ const struct int_product *isa_product(void)
     static const struct int_product vnni = {.bytes = 4, .nr = 32, .run = own_int_product_vnni},
                                     avx2 = {.bytes = 4, .nr = 16, .run = own_int_product_avx2};
     const struct own_bytes *dots = isa_bytes();
+#ifdef OWN_AVXVNNI
+    static const struct int_product avxvnni = {.bytes = 4, .nr = 16, .run = own_int_product_avxvnni};
+    if (dots == &own_bytes_avxvnni) {
+        return &avxvnni;
+    }
+#endif
     return dots == &own_bytes_vnni ? &vnni : dots == &own_bytes_avx2 ? &avx2 : &isa_int()->product;
 }
 

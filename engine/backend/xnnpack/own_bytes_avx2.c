@@ -1,15 +1,48 @@
 /*
- * Products of unsigned and signed bytes where the processor has no instruction for four of them that does not saturate: even and odd bytes are widened to 16
- * bits and multiplied apart. Weights stay bytes in memory, and sums leave as bytes without being written down.
+ * Products of unsigned and signed bytes in 256 bits, compiled twice. AVX-VNNI multiplies and adds four of them. AVX2's own instruction saturates: there even
+ * and odd bytes are widened to 16 bits and multiplied apart. Weights stay bytes in memory, and sums leave as bytes without being written down.
  */
 #include "backend/xnnpack/own_int.h"
 
 #include <immintrin.h>
 #include <string.h>
 
+#define DOT_PASTE2(a, b) a##_##b
+#define DOT_PASTE(a, b)  DOT_PASTE2(a, b)
+#define OWN_DOT(name)    DOT_PASTE(name, OWN_DOT_ISA)
+
 #define NR 16
 #define MR 4
 
+#ifdef OWN_DOT_EVEX /* for a test on processors that have AVX-512 instead */
+void OWN_DOT(own_int_product)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m,
+                              int32_t *y);
+#define DOT(sum, x, w) _mm256_dpbusd_epi32(sum, x, w)
+#elif defined(__AVXVNNI__)
+#define DOT(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
+#endif
+
+#ifdef DOT
+/* Eight words of four bytes: one instruction multiplies and adds them. */
+struct wide {
+    __m256i all;
+};
+
+static inline __attribute__((always_inline)) struct wide weights(const void *w)
+{
+    return (struct wide){_mm256_loadu_si256(w)};
+}
+
+static inline __attribute__((always_inline)) struct wide data(__m256i v)
+{
+    return (struct wide){v};
+}
+
+static inline __attribute__((always_inline)) __m256i dot(__m256i sum, struct wide x, struct wide w)
+{
+    return DOT(sum, x.all, w.all);
+}
+#else
 /* Eight words of four signed bytes, widened. */
 struct wide {
     __m256i even, odd;
@@ -31,6 +64,7 @@ static inline __attribute__((always_inline)) __m256i dot(__m256i sum, struct wid
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x.even, w.even));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(x.odd, w.odd));
 }
+#endif
 
 static inline __attribute__((always_inline)) __m256i spread(const uint8_t *x)
 {
@@ -45,14 +79,10 @@ static inline __attribute__((always_inline)) __m256i spread(const uint8_t *x)
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Sums of `rows` rows with 16 columns. */
+/* Adds products of `rows` rows with 16 columns. */
 static inline __attribute__((always_inline)) void sums(const uint8_t *x, size_t x_stride, const uint32_t *w,
                                                        size_t words, __m256i sum[MR][2], const int rows)
 {
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        sum[r][0] = sum[r][1] = _mm256_setzero_si256();
-    }
     for (size_t k = 0; k < words; k++) {
         const struct wide w0 = weights(w + k * NR), w1 = weights(w + k * NR + 8);
         UNROLL
@@ -64,40 +94,50 @@ static inline __attribute__((always_inline)) void sums(const uint8_t *x, size_t 
     }
 }
 
-void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
+void OWN_DOT(own_int_product)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
 {
-    __m256i sum[MR][2];
     for (size_t r = 0; r < m; r++) {
+        __m256i sum[MR][2] = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
         sums((const uint8_t *)(x + r * x_stride), 0, w, words, sum, 1);
         _mm256_storeu_si256((void *)(y + r * NR), sum[0][0]);
         _mm256_storeu_si256((void *)(y + r * NR + 8), sum[0][1]);
     }
 }
 
-/* Eight sums, their addend included, to the bits of bytes. */
-static inline __attribute__((always_inline)) __m256i requantised(__m256i v, const float *scale, float low, float high,
-                                                                 int32_t zero)
+/* Eight sums, their addend included, as rounded numbers. What is below the limits becomes so when it is packed. */
+static inline __attribute__((always_inline)) __m256i rounded(__m256i v, const float *scale, float high)
 {
     __m256 f = _mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_loadu_ps(scale));
-    f = _mm256_min_ps(_mm256_max_ps(f, _mm256_set1_ps(low)), _mm256_set1_ps(high));
-    v = _mm256_add_epi32(_mm256_cvtps_epi32(f), _mm256_set1_epi32(zero));
-    return _mm256_and_si256(v, _mm256_set1_epi32(0xff));
+    return _mm256_cvtps_epi32(_mm256_min_ps(f, _mm256_set1_ps(high)));
+}
+
+/* What turns unsigned bytes into those of y: the flip is in the zero, too. */
+struct ending {
+    __m256i zero, flip;
+};
+
+static inline __attribute__((always_inline)) struct ending ending_of(int32_t zero, float low)
+{
+    const int flip = low + (float)zero < 0.0f ? 0x80 : 0;
+    return (struct ending){_mm256_set1_epi16((short)(zero + flip)), _mm256_set1_epi8((char)flip)};
 }
 
 static inline __attribute__((always_inline)) void row_out(const struct int_tile *t, const __m256i sum[2], size_t r)
 {
     __m256i v[2];
+    const struct ending e = ending_of(t->zero, t->low);
     uint8_t *y = t->y + r * t->y_stride;
     for (int c = 0; c < 2; c++) {
-        v[c] = _mm256_add_epi32(sum[c], _mm256_loadu_si256((const void *)(t->add + 8 * c)));
+        v[c] = sum[c];
         if (t->w_zero != NULL) {
             __m256i zeros = _mm256_loadu_si256((const void *)(t->w_zero + 8 * c));
             v[c] = _mm256_sub_epi32(v[c], _mm256_mullo_epi32(zeros, _mm256_set1_epi32(t->row_sum[r])));
         }
-        v[c] = requantised(v[c], t->scale + 8 * c, t->low, t->high, t->zero);
+        v[c] = rounded(v[c], t->scale + 8 * c, t->high);
     }
-    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xd8);
+    __m256i words = _mm256_adds_epi16(_mm256_permute4x64_epi64(_mm256_packs_epi32(v[0], v[1]), 0xd8), e.zero);
     __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    bytes = _mm_xor_si128(bytes, _mm256_castsi256_si128(e.flip));
     if (t->n >= NR) {
         _mm_storeu_si128((void *)y, bytes);
     } else {
@@ -108,7 +148,15 @@ static inline __attribute__((always_inline)) void row_out(const struct int_tile 
 static inline __attribute__((always_inline)) void rows_run(const struct int_tile *t, size_t r0, const int rows)
 {
     __m256i sum[MR][2];
-    sums(t->x + r0 * t->x_stride, t->x_stride, t->w, t->words, sum, rows);
+    const uint32_t *w = t->w;
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        sum[r][0] = _mm256_loadu_si256((const void *)t->add);
+        sum[r][1] = _mm256_loadu_si256((const void *)(t->add + 8));
+    }
+    for (size_t run = 0; run < t->runs; run++, w += t->run_words * NR) {
+        sums(t->x + r0 * t->x_stride + t->offsets[run], t->x_stride, w, t->run_words, sum, rows);
+    }
     UNROLL
     for (int r = 0; r < rows; r++) {
         row_out(t, sum[r], r0 + (size_t)r);
@@ -161,9 +209,12 @@ static inline __attribute__((always_inline)) __m256i half_run(const struct int_d
             __m256i zeros = _mm256_loadu_si256((const void *)(d->w_zero + at + 16 * q));
             sum[q] = _mm256_sub_epi32(sum[q], _mm256_mullo_epi32(ones[q], zeros));
         }
-        sum[q] = requantised(sum[q], d->scale + at + 16 * q, d->low, d->high, d->zero);
+        sum[q] = rounded(sum[q], d->scale + at + 16 * q, d->high);
     }
-    return _mm256_packus_epi16(_mm256_packs_epi32(sum[0], sum[1]), _mm256_packs_epi32(sum[2], sum[3]));
+    const struct ending e = ending_of(d->zero, d->low);
+    __m256i p = _mm256_adds_epi16(_mm256_packs_epi32(sum[0], sum[1]), e.zero);
+    __m256i s = _mm256_adds_epi16(_mm256_packs_epi32(sum[2], sum[3]), e.zero);
+    return _mm256_xor_si256(_mm256_packus_epi16(p, s), e.flip);
 }
 
 static inline __attribute__((always_inline)) void row(const struct int_depthwise *d, const uint8_t *x, uint8_t *y,
@@ -227,5 +278,5 @@ static void copy_runs(uint8_t *to, const uint8_t *x, size_t n, size_t runs, size
     }
 }
 
-const struct own_bytes own_bytes_avx2 = {
+const struct own_bytes OWN_DOT(own_bytes) = {
     .tile = tile_bytes, .depthwise = depthwise, .sum = sum_bytes, .copy = copy_runs};

@@ -191,16 +191,25 @@ static void widen(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size
     }
 }
 
+/* NaN becomes the zero point. */
+#define QUANTISED(type)                                                                                                \
+    SIMD for (size_t j = 0; j < n; j++)                                                                                \
+    {                                                                                                                  \
+        float v = x[j] / scale;                                                                                        \
+        v = v == v ? v : 0.0f;                                                                                         \
+        v = v < low ? low : v;                                                                                         \
+        v = v > high ? high : v;                                                                                       \
+        y[j] = (type)((int32_t)rintf(v) + zero);                                                                       \
+    }
+
 static void quantise(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n)
 {
-    SIMD for (size_t j = 0; j < n; j++)
-    {
-        float v = x[j] / scale;
-        v = v == v ? v : 0.0f; /* NaN becomes the zero point */
-        v = v < low ? low : v;
-        v = v > high ? high : v;
-        y[j] = (uint8_t)((int32_t)rintf(v) + zero);
-    }
+    QUANTISED(uint8_t)
+}
+
+static void quantise16(const float *x, float scale, float low, float high, int32_t zero, uint16_t *y, size_t n)
+{
+    QUANTISED(uint16_t)
 }
 
 static void dequantise(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n)
@@ -208,6 +217,14 @@ static void dequantise(const uint8_t *x, uint8_t flip, int32_t zero, float scale
     SIMD for (size_t j = 0; j < n; j++)
     {
         y[j] = (float)((int32_t)(uint8_t)(x[j] ^ flip) - zero) * scale;
+    }
+}
+
+static void dequantise16(const uint16_t *x, uint16_t flip, int32_t zero, float scale, float *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        y[j] = (float)((int32_t)(uint16_t)(x[j] ^ flip) - zero) * scale;
     }
 }
 
@@ -283,6 +300,112 @@ static bool pair(const struct int_pair *p, const uint8_t *x1, size_t step1, cons
     return any != 0;
 }
 
+static uint8_t largest(const uint8_t *x, uint8_t flip, size_t n)
+{
+    uint8_t most = 0;
+    _Pragma("omp simd reduction(max : most)") for (size_t j = 0; j < n; j++)
+    {
+        uint8_t v = x[j] ^ flip;
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+static void distance(const uint8_t *x, uint8_t flip, uint8_t from, uint8_t *y, size_t n)
+{
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        y[j] = (uint8_t)(from - (x[j] ^ flip));
+    }
+}
+
+static void weave(const uint8_t *const rows[4], uint8_t flip, uint32_t *y, int32_t *sum, size_t n)
+{
+    const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        uint8_t p = a[j] ^ flip, q = b[j] ^ flip, r = c[j] ^ flip, s = d[j] ^ flip;
+        y[j] = (uint32_t)p | (uint32_t)q << 8 | (uint32_t)r << 16 | (uint32_t)s << 24;
+        sum[j] += (int32_t)(int8_t)p + (int32_t)(int8_t)q + (int32_t)(int8_t)r + (int32_t)(int8_t)s;
+    }
+}
+
+static bool scaled(const struct int_scaled *s, const float *x, uint8_t *y, uint8_t *marks, size_t n)
+{
+    const float factor = s->factor, low = s->low, high = s->high, near_tie = s->near_tie;
+    const int32_t zero = s->zero;
+    uint32_t any = 0;
+    _Pragma("omp simd reduction(| : any)") for (size_t j = 0; j < n; j++)
+    {
+        float v = x[j] * factor;
+        v = v >= low ? v : low;
+        v = v > high ? high : v;
+        float whole = rintf(v);
+        uint32_t mark = fabsf(v - whole) + fabsf(v) * near_tie >= 0.5f ? 1 : 0;
+        y[j] = (uint8_t)((int32_t)whole + zero);
+        marks[j] = (uint8_t)mark;
+        any |= mark;
+    }
+    return any != 0;
+}
+
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FUSED(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define FUSED(a, b, c) ((a) * (b) + (c))
+#endif
+#define ROUNDER 0x1.8p23f /* added to a number below 2^22, it leaves the integer nearest to it in the lowest bits */
+
+static inline __attribute__((always_inline)) float real_at(struct operand o, size_t j, bool is_signed)
+{
+    uint8_t v = o.x[j * o.step];
+    return is_signed ? (float)(int8_t)v : (float)v;
+}
+
+/* Each sum and product is written so that it is rounded in the same places in every form of the loop. */
+static inline __attribute__((always_inline)) void quick_loop(const struct int_quick *q, bool adds, bool is_signed,
+                                                             struct operand a, struct operand b, uint8_t *y, size_t n)
+{
+    const float f1 = q->factor[0], f2 = q->factor[1], offset = q->offset, z1 = q->zero[0], z2 = q->zero[1];
+    const float low = q->low + ROUNDER, high = q->high + ROUNDER;
+    const uint32_t zero = (uint32_t)q->y_zero;
+    SIMD for (size_t j = 0; j < n; j++)
+    {
+        float v1 = real_at(a, j, is_signed), v2 = real_at(b, j, is_signed);
+        union {
+            float f;
+            uint32_t bits;
+        } v;
+        v.f = adds ? FUSED(v1, f1, FUSED(v2, f2, offset)) + ROUNDER : FUSED((v1 - z1) * (v2 - z2), f1, ROUNDER);
+        v.f = v.f >= low ? v.f : low;
+        v.f = v.f > high ? high : v.f;
+        y[j] = (uint8_t)(v.bits + zero);
+    }
+}
+
+static inline __attribute__((always_inline)) void quick_steps(const struct int_quick *q, bool adds, bool is_signed,
+                                                              struct operand a, struct operand b, uint8_t *y, size_t n)
+{
+    if (a.step == 1 && b.step == 1) {
+        quick_loop(q, adds, is_signed, (struct operand){a.x, 1}, (struct operand){b.x, 1}, y, n);
+    } else if (b.step == 0) {
+        quick_loop(q, adds, is_signed, a, (struct operand){b.x, 0}, y, n);
+    } else {
+        quick_loop(q, adds, is_signed, (struct operand){a.x, 0}, (struct operand){b.x, 1}, y, n);
+    }
+}
+
+static void quick(const struct int_quick *q, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
+                  uint8_t *y, size_t n)
+{
+    struct operand a = {x1, step1}, b = {x2, step2};
+    if (q->adds) {
+        q->is_signed ? quick_steps(q, true, true, a, b, y, n) : quick_steps(q, true, false, a, b, y, n);
+    } else {
+        q->is_signed ? quick_steps(q, false, true, a, b, y, n) : quick_steps(q, false, false, a, b, y, n);
+    }
+}
+
 /* Signed bytes are moved up by 128, which the weights carry through exactly. */
 static void bilinear(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y, size_t n)
 {
@@ -315,10 +438,17 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .sum_rows = sum_rows,
                                      .widen = widen,
                                      .quantise = quantise,
+                                     .quantise16 = quantise16,
                                      .fixed_add = fixed_add,
                                      .pair = pair,
+                                     .quick = quick,
+                                     .scaled = scaled,
+                                     .largest = largest,
+                                     .distance = distance,
+                                     .weave = weave,
                                      .bilinear = bilinear,
                                      .interleave = interleave,
                                      .clamp = clamp,
                                      .dequantise = dequantise,
+                                     .dequantise16 = dequantise16,
                                      .codes = OWN(own_codes)};

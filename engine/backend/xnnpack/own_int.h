@@ -54,18 +54,38 @@ struct int_pair {
     float factor[2], low, high, near_tie;
 };
 
-/* One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. */
+/*
+ * The same without marks, for factors that were tried: v = a * factor[0] + (b * factor[1] + offset), or (a - zero[0]) * (b - zero[1]) * factor[0], of a and b
+ * as their type has them; y = round(v) within low and high, then + y_zero. |v| is at most 2^22, or low or high is what remains of it.
+ */
+struct int_quick {
+    bool adds, is_signed;
+    float zero[2], factor[2], offset, low, high;
+    int32_t y_zero;
+};
+
+/* y = round(x * factor, within low and high) + zero; marked where |v| * near_tie is more than v is away from the middle between two integers. */
+struct int_scaled {
+    float factor, low, high, near_tie;
+    int32_t zero;
+};
+
+/*
+ * One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. A row of x is some runs of whole words, which lie where
+ * `offsets` say from the row's start: those of a convolution's window are rows of the image.
+ */
 struct int_tile {
-    const uint8_t *x; /* [m][x_stride], whole words of k */
-    const uint32_t *w;
+    const uint8_t *x;        /* [m][x_stride] */
+    const uint32_t *w;       /* [runs][run_words][nr] */
+    const uint32_t *offsets; /* [runs], bytes */
     const int32_t *add;
     const float *scale;
-    const int32_t *w_zero;                  /* NULL = 0 */
-    const int32_t *row_sum;                 /* [m]; looked at with w_zero only */
-    uint8_t *y;                             /* [m][y_stride] */
-    size_t x_stride, y_stride, words, m, n; /* strides in bytes; n <= nr */
+    const int32_t *w_zero;                            /* NULL = 0 */
+    const int32_t *row_sum;                           /* [m]; looked at with w_zero only */
+    uint8_t *y;                                       /* [m][y_stride] */
+    size_t x_stride, y_stride, runs, run_words, m, n; /* strides in bytes; n <= nr */
     int32_t zero;
-    float low, high;
+    float low, high; /* the limits of y's type less zero */
 };
 
 /*
@@ -113,12 +133,22 @@ struct own_int {
     void (*sum_rows)(const uint8_t *x, size_t stride, size_t rows, uint8_t flip, int32_t *sum, size_t n);
     void (*widen)(const uint8_t *x, uint8_t flip, int32_t zero, int16_t *y, size_t n); /* (x ^ flip) - zero */
     void (*quantise)(const float *x, float scale, float low, float high, int32_t zero, uint8_t *y, size_t n);
+    void (*quantise16)(const float *x, float scale, float low, float high, int32_t zero, uint16_t *y, size_t n);
     /* Steps are 0 or 1. y may be x1 or x2. */
     void (*fixed_add)(const struct fixed_add *f, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
                       uint8_t *y, size_t n);
     /* Steps are 0 or 1. marks[n]: not 0 where the caller computes. False when none is marked. */
     bool (*pair)(const struct int_pair *p, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2, uint8_t *y,
                  uint8_t *marks, size_t n);
+    /* Steps are 0 or 1. The same numbers for the same bytes, whatever the steps. */
+    void (*quick)(const struct int_quick *q, const uint8_t *x1, size_t step1, const uint8_t *x2, size_t step2,
+                  uint8_t *y, size_t n);
+    uint8_t (*largest)(const uint8_t *x, uint8_t flip, size_t n);                         /* of (x ^ flip); 0 of none */
+    void (*distance)(const uint8_t *x, uint8_t flip, uint8_t from, uint8_t *y, size_t n); /* y = from - (x ^ flip) */
+    /* Column j of four rows as word y[j], each byte ^ flip; sum[j] grows by the four as signed bytes. */
+    void (*weave)(const uint8_t *const rows[4], uint8_t flip, uint32_t *y, int32_t *sum, size_t n);
+    /* marks[n]: not 0 where the caller computes. False when none is marked. */
+    bool (*scaled)(const struct int_scaled *s, const float *x, uint8_t *y, uint8_t *marks, size_t n);
     /* From top left, top right, bottom left, bottom right; weights of the right and the bottom, of 2048; rounds half up. */
     void (*bilinear)(const uint8_t *const corners[4], int32_t right, int32_t bottom, uint8_t flip, uint8_t *y,
                      size_t n);
@@ -126,6 +156,7 @@ struct own_int {
     /* y = limits of (x ^ flip), flipped back; low above high gives high. y may be x. */
     void (*clamp)(const uint8_t *x, uint8_t low, uint8_t high, uint8_t flip, uint8_t *y, size_t n);
     void (*dequantise)(const uint8_t *x, uint8_t flip, int32_t zero, float scale, float *y, size_t n);
+    void (*dequantise16)(const uint16_t *x, uint16_t flip, int32_t zero, float scale, float *y, size_t n);
     /* y[i] = code i * scale + shift; codes of 2, 4 or 8 bits, n of them fill whole bytes (own_codes.c) */
     void (*codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
 };
@@ -144,6 +175,10 @@ extern const struct own_bytes own_bytes_vnni; /* panels of 32 columns */
 void own_int_lookup_vbmi(const uint8_t *table, const uint8_t *x, uint8_t *y, size_t n);
 void own_int_product_avx2(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
 extern const struct own_bytes own_bytes_avx2; /* panels of 16 columns */
+#ifdef OWN_AVXVNNI
+void own_int_product_avxvnni(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+extern const struct own_bytes own_bytes_avxvnni; /* of 16, too */
+#endif
 #endif
 
 #endif

@@ -30,104 +30,201 @@ static inline __attribute__((always_inline)) uint32_t word(const uint8_t *x)
     return v;
 }
 
-static inline __attribute__((always_inline)) void out(const struct int_tile *t, vi sum, size_t r, int c)
+/* Sums, which began with what is added to them, as rounded numbers. What is below the limits becomes so when it is packed. */
+static inline __attribute__((always_inline)) __m512i rounded(const struct int_tile *t, vi sum, size_t r, int c)
 {
-    __m512i v = _mm512_add_epi32((__m512i)sum, _mm512_loadu_si512(t->add + 16 * c));
+    __m512i v = (__m512i)sum;
     if (t->w_zero != NULL) {
         __m512i zeros = _mm512_loadu_si512(t->w_zero + 16 * c);
         v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zeros, _mm512_set1_epi32(t->row_sum[r])));
     }
     __m512 f = _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_loadu_ps(t->scale + 16 * c));
-    f = _mm512_min_ps(_mm512_max_ps(f, _mm512_set1_ps(t->low)), _mm512_set1_ps(t->high));
-    v = _mm512_add_epi32(_mm512_cvtps_epi32(f), _mm512_set1_epi32(t->zero));
-    size_t left = t->n - 16 * (size_t)c;
-    const __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : (1u << left) - 1);
-    _mm512_mask_cvtepi32_storeu_epi8(t->y + r * t->y_stride + 16 * c, mask, v);
+    return _mm512_cvtps_epi32(_mm512_min_ps(f, _mm512_set1_ps(t->high)));
+}
+
+/* Four vectors of numbers to 64 bytes: those of each vector side by side, in their order. */
+static inline __attribute__((always_inline)) __m512i packed(const struct int_tile *t, const __m512i v[4])
+{
+    const uint32_t flip =
+        t->low + (float)t->zero < 0.0f ? 0x80 : 0; /* of signed bytes, which are packed as unsigned ones */
+    const __m512i zero = _mm512_set1_epi16((short)(t->zero + (int32_t)flip));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero);
+    __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero);
+    __m512i bytes = _mm512_xor_si512(_mm512_packus_epi16(a, b), _mm512_set1_epi8((char)flip));
+    return _mm512_permutexvar_epi32(order, bytes);
+}
+
+/* Two rows of two vectors of columns. */
+static inline __attribute__((always_inline)) void out_wide(const struct int_tile *t, vi sum[][2], size_t r,
+                                                           const int rows)
+{
+    __m512i v[4];
+    for (int i = 0; i < 4; i++) {
+        v[i] = i / 2 < rows ? rounded(t, sum[i / 2][i % 2], r + (size_t)i / 2, i % 2) : v[i - 2];
+    }
+    const __m512i y = packed(t, v);
+    const __mmask32 mask = t->n >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << t->n) - 1;
+    _mm256_mask_storeu_epi8(t->y + r * t->y_stride, mask, _mm512_castsi512_si256(y));
+    if (rows > 1) {
+        _mm256_mask_storeu_epi8(t->y + (r + 1) * t->y_stride, mask, _mm512_extracti64x4_epi64(y, 1));
+    }
+}
+
+/* Up to four rows of one vector of columns. */
+static inline __attribute__((always_inline)) void out_narrow(const struct int_tile *t, vi sum[][2], size_t r,
+                                                             const int rows)
+{
+    __m512i v[4];
+    for (int i = 0; i < 4; i++) {
+        v[i] = i < rows ? rounded(t, sum[i][0], r + (size_t)i, 0) : v[0];
+    }
+    const __m512i y = packed(t, v);
+    const __mmask16 mask = (__mmask16)(t->n >= 16 ? 0xffffu : (1u << t->n) - 1);
+    uint8_t *to = t->y + r * t->y_stride;
+    _mm_mask_storeu_epi8(to, mask, _mm512_castsi512_si128(y));
+    if (rows > 1) {
+        _mm_mask_storeu_epi8(to + t->y_stride, mask, _mm512_extracti32x4_epi32(y, 1));
+    }
+    if (rows > 2) {
+        _mm_mask_storeu_epi8(to + 2 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 2));
+    }
+    if (rows > 3) {
+        _mm_mask_storeu_epi8(to + 3 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 3));
+    }
+}
+
+static inline __attribute__((always_inline)) void out(const struct int_tile *t, vi sum[][2], size_t r0, const int rows,
+                                                      const int cols)
+{
+    const int step = cols == 2 ? 2 : 4;
+    UNROLL
+    for (int r = 0; r < rows; r += step) {
+        const int some = rows - r < step ? rows - r : step;
+        if (cols == 2) {
+            out_wide(t, sum + r, r0 + (size_t)r, some);
+        } else {
+            out_narrow(t, sum + r, r0 + (size_t)r, some);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) vi added(const struct int_tile *t, int c, const int cols)
+{
+    return c < cols ? *(const vi *)(const void *)(t->add + 16 * c) : (vi){0};
 }
 
 /* `rows` rows from r0 on against `cols` vectors of columns: their sums stay in registers. */
 static inline __attribute__((always_inline)) void block(const struct int_tile *t, size_t r0, const int rows,
                                                         const int cols)
 {
-    const uint8_t *x = t->x + r0 * t->x_stride;
+    const uint32_t *w = t->w;
     vi sum[TILE_MR][2];
     UNROLL
     for (int r = 0; r < rows; r++) {
-        sum[r][0] = sum[r][1] = (vi){0};
+        sum[r][0] = added(t, 0, cols);
+        sum[r][1] = added(t, 1, cols);
     }
-    for (size_t k = 0; k < t->words; k++) {
-        vi w0 = *(const vi *)(const void *)(t->w + k * 32), w1 = {0};
-        if (cols == 2) {
-            w1 = *(const vi *)(const void *)(t->w + k * 32 + 16);
-        }
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            uint32_t v = word(x + (size_t)r * t->x_stride + 4 * k);
-            sum[r][0] = dot(sum[r][0], v, w0);
+    for (size_t run = 0; run < t->runs; run++) {
+        const uint8_t *x = t->x + r0 * t->x_stride + t->offsets[run];
+        for (size_t k = 0; k < t->run_words; k++, x += 4, w += 32) {
+            vi w0 = *(const vi *)(const void *)w, w1 = {0};
             if (cols == 2) {
-                sum[r][1] = dot(sum[r][1], v, w1);
+                w1 = *(const vi *)(const void *)(w + 16);
+            }
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                uint32_t v = word(x + (size_t)r * t->x_stride);
+                sum[r][0] = dot(sum[r][0], v, w0);
+                if (cols == 2) {
+                    sum[r][1] = dot(sum[r][1], v, w1);
+                }
             }
         }
     }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        out(t, sum[r][0], r0 + (size_t)r, 0);
-        if (cols == 2) {
-            out(t, sum[r][1], r0 + (size_t)r, 1);
-        }
-    }
+    out(t, sum, r0, rows, cols);
 }
 
 /* One row alone: four sums for each column, or the instruction's latency would be waited for. */
 static inline __attribute__((always_inline)) void single(const struct int_tile *t, size_t r0, const int cols)
 {
-    const uint8_t *x = t->x + r0 * t->x_stride;
+    const uint32_t *w = t->w;
     vi sum[4][2] = {{{0}}};
-    size_t k = 0;
-    for (; k + 4 <= t->words; k += 4) {
+    for (size_t run = 0; run < t->runs; run++) {
+        const uint8_t *x = t->x + r0 * t->x_stride + t->offsets[run];
+        size_t k = 0;
+        for (; k + 4 <= t->run_words; k += 4, w += 128) {
+            UNROLL
+            for (size_t i = 0; i < 4; i++) {
+                uint32_t v = word(x + 4 * (k + i));
+                sum[i][0] = dot(sum[i][0], v, *(const vi *)(const void *)(w + 32 * i));
+                if (cols == 2) {
+                    sum[i][1] = dot(sum[i][1], v, *(const vi *)(const void *)(w + 32 * i + 16));
+                }
+            }
+        }
         UNROLL
-        for (int i = 0; i < 4; i++) {
-            const uint32_t *w = t->w + (k + (size_t)i) * 32;
-            uint32_t v = word(x + 4 * (k + (size_t)i));
-            sum[i][0] = dot(sum[i][0], v, *(const vi *)(const void *)w);
-            if (cols == 2) {
-                sum[i][1] = dot(sum[i][1], v, *(const vi *)(const void *)(w + 16));
+        for (size_t i = 0; i < 3; i++) {
+            if (k + i < t->run_words) {
+                uint32_t v = word(x + 4 * (k + i));
+                sum[i][0] = dot(sum[i][0], v, *(const vi *)(const void *)w);
+                if (cols == 2) {
+                    sum[i][1] = dot(sum[i][1], v, *(const vi *)(const void *)(w + 16));
+                }
+                w += 32;
             }
         }
     }
-    for (; k < t->words; k++) {
-        uint32_t v = word(x + 4 * k);
-        sum[0][0] = dot(sum[0][0], v, *(const vi *)(const void *)(t->w + k * 32));
-        if (cols == 2) {
-            sum[0][1] = dot(sum[0][1], v, *(const vi *)(const void *)(t->w + k * 32 + 16));
-        }
+    vi all[1][2];
+    for (int c = 0; c < 2; c++) {
+        all[0][c] = sum[0][c] + sum[1][c] + sum[2][c] + sum[3][c] + added(t, c, cols);
     }
-    out(t, sum[0][0] + sum[1][0] + sum[2][0] + sum[3][0], r0, 0);
-    if (cols == 2) {
-        out(t, sum[0][1] + sum[1][1] + sum[2][1] + sum[3][1], r0, 1);
-    }
+    out(t, all, r0, 1, cols);
 }
 
-static inline __attribute__((always_inline)) void panel(const struct int_tile *t, const int cols)
+/* Blocks of up to 12 rows, about as many in each: a block of few rows waits for the weights. */
+#define BLOCK(rows, cols)                                                                                              \
+    case rows:                                                                                                         \
+        block(t, r, rows, cols);                                                                                       \
+        break;
+#define PANEL(cols)                                                                                                    \
+    size_t blocks = (t->m + TILE_MR - 1) / TILE_MR;                                                                    \
+    for (size_t i = 0, r = 0; i < blocks; i++) {                                                                       \
+        size_t rows = (t->m - r + blocks - i - 1) / (blocks - i);                                                      \
+        switch (rows) {                                                                                                \
+            BLOCK(12, cols)                                                                                            \
+            BLOCK(11, cols)                                                                                            \
+            BLOCK(10, cols)                                                                                            \
+            BLOCK(9, cols)                                                                                             \
+            BLOCK(8, cols)                                                                                             \
+            BLOCK(7, cols)                                                                                             \
+            BLOCK(6, cols)                                                                                             \
+            BLOCK(5, cols)                                                                                             \
+            BLOCK(4, cols)                                                                                             \
+            BLOCK(3, cols)                                                                                             \
+            BLOCK(2, cols)                                                                                             \
+        default:                                                                                                       \
+            single(t, r, cols);                                                                                        \
+        }                                                                                                              \
+        r += rows;                                                                                                     \
+    }
+
+static void panel_wide(const struct int_tile *t)
 {
-    size_t r = 0;
-    for (; t->m - r >= 12; r += 12) {
-        block(t, r, 12, cols);
-    }
-    for (; t->m - r >= 4; r += 4) {
-        block(t, r, 4, cols);
-    }
-    for (; r < t->m; r++) {
-        single(t, r, cols);
-    }
+    PANEL(2)
+}
+
+static void panel_narrow(const struct int_tile *t)
+{
+    PANEL(1)
 }
 
 static void tile_bytes(const struct int_tile *t)
 {
     if (t->n > 16) {
-        panel(t, 2);
+        panel_wide(t);
     } else {
-        panel(t, 1);
+        panel_narrow(t);
     }
 }
 

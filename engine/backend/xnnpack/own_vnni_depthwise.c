@@ -36,18 +36,22 @@ static inline __attribute__((always_inline)) void weave(const struct int_depthwi
 static inline __attribute__((always_inline)) __m512i finish(const struct int_depthwise *d, size_t at, struct block *b,
                                                             const int zeros)
 {
-    const __m512 low = _mm512_set1_ps(d->low), high = _mm512_set1_ps(d->high);
-    const __m512i zero = _mm512_set1_epi32(d->zero);
+    const __m512 high = _mm512_set1_ps(d->high);
+    const uint32_t flip =
+        d->low + (float)d->zero < 0.0f ? 0x80 : 0; /* of signed bytes, which are packed as unsigned ones */
+    const __m512i zero = _mm512_set1_epi16((short)(d->zero + (int32_t)flip));
     for (size_t i = 0; i < 4; i++) {
         __m512i v = b->sum[i]; /* starts from add */
         if (zeros) {
             v = _mm512_sub_epi32(v, _mm512_mullo_epi32(b->ones[i], _mm512_loadu_si512(d->w_zero + at + 16 * i)));
         }
         __m512 f = _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_loadu_ps(d->scale + at + 16 * i));
-        f = _mm512_min_ps(_mm512_max_ps(f, low), high);
-        b->sum[i] = _mm512_and_si512(_mm512_add_epi32(_mm512_cvtps_epi32(f), zero), _mm512_set1_epi32(0xff));
+        b->sum[i] =
+            _mm512_cvtps_epi32(_mm512_min_ps(f, high)); /* what is below the limits becomes so when it is packed */
     }
-    return _mm512_packus_epi16(_mm512_packs_epi32(b->sum[0], b->sum[1]), _mm512_packs_epi32(b->sum[2], b->sum[3]));
+    __m512i p = _mm512_adds_epi16(_mm512_packs_epi32(b->sum[0], b->sum[1]), zero);
+    __m512i q = _mm512_adds_epi16(_mm512_packs_epi32(b->sum[2], b->sum[3]), zero);
+    return _mm512_xor_si512(_mm512_packus_epi16(p, q), _mm512_set1_epi8((char)flip));
 }
 
 static inline __attribute__((always_inline)) void row(const struct int_depthwise *d, const uint8_t *x, uint8_t *y,

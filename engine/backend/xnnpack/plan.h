@@ -69,5 +69,6 @@ void pool_put(struct backend *b, struct team *team);
 enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr);
 /* Products of bf16 by the processor's instruction, where it has it and `most` allows it. */
 enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_error *reterr);
+enum pen_status selftest_int8(struct pen_error *reterr); /* after isa_claim: of the kernels in use */
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/qband.h"
 #include "backend/xnnpack/qrow.h"
 
 #define ROWS_MAX 48
@@ -36,12 +37,6 @@ int32_t qdense_w_zero(const struct qparams *p, size_t o)
     return p->w_zero == NULL ? 0 : qdense_zero((const uint8_t *)p->w_zero + (p->w_zeros > 1 ? o : 0), p->w_dtype);
 }
 
-struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero)
-{
-    int32_t low = y_dtype == PEN_DTYPE_I8 ? -128 : 0;
-    return (struct requantise){.zero = y_zero, .low = (float)(low - y_zero), .high = (float)(low + 255 - y_zero)};
-}
-
 /* ---- weights ---- */
 
 static size_t group_k(const struct filter *f)
@@ -49,9 +44,20 @@ static size_t group_k(const struct filter *f)
     return f->kernel_h * f->kernel_w * f->in;
 }
 
-static size_t words_of(size_t k)
+/* Runs of a row, one for each row of a window: bytes of each begin with a word. */
+static size_t runs_of(const struct filter *f)
 {
-    return divide_up(k, isa_product()->bytes == 4 ? 4 : 2);
+    return isa_product()->bytes == 4 ? f->kernel_h : 1;
+}
+
+static size_t run_words_of(const struct filter *f)
+{
+    return isa_product()->bytes == 4 ? divide_up(f->kernel_w * f->in, 4) : divide_up(group_k(f), 2);
+}
+
+static size_t words_of(const struct filter *f)
+{
+    return runs_of(f) * run_words_of(f);
 }
 
 /* Columns of a group in whole panels. */
@@ -65,7 +71,7 @@ static size_t columns(const struct filter *f)
 static size_t group_bytes(const struct filter *f)
 {
     size_t n = columns(f);
-    return (n * (words_of(group_k(f)) * 4 + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
+    return (n * (words_of(f) * 4 + sizeof(double) + sizeof(float) + 3 * sizeof(int32_t)) + 8 + 63) / 64 * 64;
 }
 
 size_t qdense_packed_bytes(const struct filter *f)
@@ -75,7 +81,7 @@ size_t qdense_packed_bytes(const struct filter *f)
 
 struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group)
 {
-    size_t n = columns(f), words = words_of(group_k(f));
+    size_t n = columns(f), words = words_of(f);
     const uint8_t *at = packed + group * group_bytes(f);
     struct qweights w = {.words = words, .add = (const double *)(const void *)at};
     w.panels = (const uint32_t *)(const void *)(at + n * sizeof(double));
@@ -121,6 +127,7 @@ void qdense_addends(struct qweights *w, const struct filter *f, const struct qpa
 struct column {
     uint8_t *to;
     size_t stride; /* bytes between words */
+    size_t run;    /* numbers from one row of the window to the next */
     bool bytes;    /* a word holds 4 bytes, else 2 differences of 16 bits */
     int32_t less;  /* what is taken off each weight */
 };
@@ -135,18 +142,34 @@ static void column_put(const struct column *c, size_t at, int32_t v)
     memcpy(c->to + at / 2 * c->stride + at % 2 * 2, &bits, sizeof bits);
 }
 
+/* Of groups that are merged: those of a column's own, from `first` on. */
+struct inputs {
+    size_t first, count;
+    int32_t others; /* what weights of the others are */
+};
+
+static struct inputs inputs_of(const struct filter *f, const struct qparams *p, size_t o)
+{
+    const size_t merged = p->merged > 1 ? p->merged : 1,
+                 group = o % (f->out / f->groups) / (f->out / f->groups / merged);
+    return (struct inputs){group * (f->in / merged), f->in / merged, qdense_w_zero(p, o)};
+}
+
 /* Gives the sum of what was put. No division per weight: 5x faster (bench_load on mobilenet_v2_100_224_u8). */
 static int64_t column_fill(const struct filter *f, const struct qparams *p, size_t o, const struct column *c)
 {
     const uint8_t *w = (const uint8_t *)p->w + o * f->out_step;
     const bool is_signed = p->w_dtype == PEN_DTYPE_I8;
+    const struct inputs own = inputs_of(f, p, o);
     int64_t sum = 0;
-    size_t at = 0;
     for (size_t h = 0; h < f->kernel_h; h++) {
+        size_t at = h * c->run;
         for (size_t k = 0; k < f->kernel_w; k++) {
             const uint8_t *from = w + h * f->h_step + k * f->w_step;
-            for (size_t i = 0; i < f->in; i++, from += f->in_step) {
-                int32_t v = (is_signed ? (int8_t)*from : *from) - c->less;
+            for (size_t i = 0; i < f->in; i++) {
+                bool is = i - own.first < own.count;
+                int32_t v = (!is ? own.others : is_signed ? (int8_t)*from : *from) - c->less;
+                from += is ? f->in_step : 0;
                 column_put(c, at++, v);
                 sum += v;
             }
@@ -155,24 +178,31 @@ static int64_t column_fill(const struct filter *f, const struct qparams *p, size
     return sum;
 }
 
-/* Column j of a group: its words go to its place in the panel. Bytes keep the weight and correct for zero points later, 16 bits hold the difference. */
-static void column_pack(const struct filter *f, const struct qparams *p, size_t o, size_t j, uint8_t *to)
+/* The words of column j of a group go to its place in the panel. Bytes keep the weight and correct for zero points later, 16 bits hold the difference. */
+static int64_t column_pack(const struct filter *f, const struct qparams *p, size_t o, size_t j, uint8_t *to)
 {
-    const struct qweights g = qdense_group(f, to, 0);
     const struct int_product *q = isa_product();
-    size_t k = group_k(f), n = columns(f), per = q->bytes == 4 ? 4 : 2;
-    uint32_t *panel = (uint32_t *)(void *)(to + n * sizeof(double)) + j / q->nr * q->nr * g.words;
-    float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * g.words);
-    int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
-    int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
+    const bool bytes = q->bytes == 4;
+    uint32_t *panel = (uint32_t *)(void *)(to + columns(f) * sizeof(double)) + j / q->nr * q->nr * words_of(f);
     struct column c = {.to = (uint8_t *)(panel + j % q->nr),
                        .stride = q->nr * sizeof *panel,
-                       .bytes = per == 4,
-                       .less = per == 4 ? shift : zero};
-    int64_t sum = column_fill(f, p, o, &c);
+                       .run = bytes ? run_words_of(f) * 4 : f->kernel_w * f->in,
+                       .bytes = bytes,
+                       .less = bytes ? (p->w_dtype == PEN_DTYPE_U8 ? 128 : 0) : qdense_w_zero(p, o)};
+    return column_fill(f, p, o, &c);
+}
+
+/* What stands beside the words of column j, whose sum is this. */
+static void column_end(const struct filter *f, const struct qparams *p, size_t o, size_t j, int64_t sum, uint8_t *to)
+{
+    size_t k = group_k(f), n = columns(f);
+    const bool bytes = isa_product()->bytes == 4;
+    float *scale = (float *)(void *)((uint32_t *)(void *)(to + n * sizeof(double)) + n * words_of(f));
+    int32_t *add32 = (int32_t *)(void *)(scale + n), *w_zero = add32 + n;
+    int32_t zero = qdense_w_zero(p, o), shift = p->w_dtype == PEN_DTYPE_U8 ? 128 : 0;
     int64_t most = 255 * (int64_t)k * (128 + abs(zero - shift)); /* of a sum and what zero points take from it */
     int64_t add = p->bias != NULL ? p->bias[o] : 0;
-    w_zero[j] = per == 4 ? zero - shift : 0;
+    w_zero[j] = bytes ? zero - shift : 0;
     w_zero[n + 2 + j] = (int32_t)sum;
     add += addend((int64_t)k, p->x_zero_later ? 0 : x_zero_of(p), w_zero[j], sum);
     most += p->x_zero_later ? llabs(addend((int64_t)k, 255, w_zero[j], sum)) : 0;
@@ -184,13 +214,47 @@ static void column_pack(const struct filter *f, const struct qparams *p, size_t 
     w_zero[n + 1] |= narrow ? 0 : 1;
 }
 
+/* A matrix [k, n] whose rows lie as they are: four rows at a time become words. */
+static bool is_matrix(const struct filter *f)
+{
+    return isa_product()->bytes == 4 && f->groups == 1 && f->kernel_h * f->kernel_w == 1 && f->out_step == 1;
+}
+
+static void matrix_pack(const struct filter *f, const struct qparams *p, uint8_t *to)
+{
+    const size_t nr = isa_product()->nr, words = words_of(f);
+    const uint8_t flip = p->w_dtype == PEN_DTYPE_U8 ? 0x80 : 0;
+    uint32_t *panel = (uint32_t *)(void *)(to + columns(f) * sizeof(double));
+    uint8_t nothing[NR_MAX];
+    memset(nothing, flip, sizeof nothing);
+    for (size_t j = 0; j < f->out; j += nr, panel += nr * words) {
+        const size_t n = f->out - j < nr ? f->out - j : nr;
+        int32_t sums[NR_MAX] = {0};
+        for (size_t k = 0; k < words; k++) {
+            const uint8_t *rows[4];
+            for (size_t i = 0; i < 4; i++) {
+                rows[i] = 4 * k + i < f->in ? (const uint8_t *)p->w + (4 * k + i) * f->in_step + j : nothing;
+            }
+            isa_int()->weave(rows, flip, panel + k * nr, sums, n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            column_end(f, p, j + i, j + i, sums[i], to);
+        }
+    }
+}
+
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed)
 {
     size_t n = f->out / f->groups;
     memset(packed, 0, qdense_packed_bytes(f));
+    if (is_matrix(f)) {
+        matrix_pack(f, p, packed);
+        return;
+    }
     for (size_t g = 0; g < f->groups; g++) {
+        uint8_t *to = packed + g * group_bytes(f);
         for (size_t j = 0; j < n; j++) {
-            column_pack(f, p, g * n + j, j, packed + g * group_bytes(f));
+            column_end(f, p, g * n + j, j, column_pack(f, p, g * n + j, j, to), to);
         }
     }
 }
@@ -201,18 +265,22 @@ void qdense_init(struct qdense *d, const struct dense_image *image, const struct
 {
     size_t m = image->batch * image->out_h * image->out_w;
     *d = (struct qdense){.image = *image, .m = m, .k = group_k(f), .n = f->out / f->groups, .y_stride = f->out};
-    d->words = words_of(d->k);
+    d->runs = runs_of(f);
+    d->run_words = run_words_of(f);
+    d->words = d->runs * d->run_words;
     d->rows_block = ROW_CACHE / (d->words * 4 + 4);
     d->rows_block = d->rows_block > ROWS_MAX ? ROWS_MAX : d->rows_block < 12 ? 12 : d->rows_block / 12 * 12;
     d->plain = image->kernel_h * image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                image->out_w == image->in_w;
+    d->dense = d->plain && image->pixel_stride == d->k && d->k % 4 == 0;
     size_t blocks = divide_up(m, d->rows_block), panels = divide_up(d->n, isa_product()->nr);
     d->panels_block = panels;
     if (threads > 1 && blocks < 2 * threads) { /* not enough rows for everybody: cut the columns too */
         size_t cuts = divide_up(2 * threads, blocks > 0 ? blocks : 1);
         d->panels_block = divide_up(panels, cuts < panels ? cuts : panels);
     }
+    qband_init(d, panels, threads);
 }
 
 void qdense_zeros(struct qdense *d, const struct qparams *p)
@@ -226,7 +294,8 @@ void qdense_zeros(struct qdense *d, const struct qparams *p)
 
 static size_t thread_bytes(const struct qdense *d)
 {
-    return (d->rows_block * (d->words + 1) * 4 + 127) / 64 * 64;
+    size_t copied = (d->rows_block * (d->words + 1) * 4 + 127) / 64 * 64, band = qband_bytes(d);
+    return copied > band ? copied : band;
 }
 
 size_t qdense_scratch_bytes(const struct qdense *d, size_t threads)
@@ -270,25 +339,17 @@ static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col
 static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, size_t row0, size_t rows, size_t panel,
                        const int32_t *row_sums)
 {
+    static const uint32_t start[1] = {0};
     const struct qdense *d = j->d;
-    const struct qweights *w = j->w;
-    size_t nr = isa_product()->nr, col = panel * nr;
-    struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
-    struct int_tile t = {.x = x,
-                         .w = w->panels + col * d->words,
-                         .add = w->add32 + col,
-                         .scale = w->scale + col,
-                         .w_zero = w->w_zero_any ? w->w_zero + col : NULL,
-                         .row_sum = row_sums,
-                         .y = (uint8_t *)j->y + row0 * d->y_stride + col,
-                         .x_stride = x_stride,
-                         .y_stride = d->y_stride,
-                         .words = d->words,
-                         .m = rows,
-                         .n = d->n - col < nr ? d->n - col : nr,
-                         .zero = d->y_zero,
-                         .low = q.low,
-                         .high = q.high};
+    struct int_tile t = qdense_tile(d, j->w, panel);
+    t.x = x;
+    t.x_stride = x_stride;
+    t.row_sum = row_sums;
+    t.offsets = start;
+    t.runs = 1;
+    t.run_words = d->words;
+    t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * isa_product()->nr;
+    t.m = rows;
     isa_bytes()->tile(&t);
 }
 
@@ -308,11 +369,14 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         x = j->x + row0 * d->image.pixel_stride;
         x_stride = d->image.pixel_stride;
     }
-    for (size_t r = 0; r < rows && !direct; r++) {
+    if (d->dense && j->tiles && !direct) {
+        dots->copy(scratch, j->x + row0 * d->k, rows * d->k, 1, 0, d->flip);
+    }
+    for (size_t r = 0; r < rows && !direct && !(d->dense && j->tiles); r++) {
         qrow_copy(d, j->x, row0 + r, scratch + r * x_stride);
     }
     for (size_t r = 0; r < rows; r++) {
-        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->k) : 0;
+        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->words * 4) : 0;
     }
     for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
         if (j->tiles) {
@@ -342,6 +406,10 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
     j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
+    if (j.tiles && d->band.rows > 0) {
+        qband_run(d, w, x, y, scratch, thread_bytes(d), r);
+        return;
+    }
     atomic_init(&j.next, 0);
     parallel(r, task, &j, team_threads(r->team));
 }

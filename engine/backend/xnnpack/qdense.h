@@ -20,6 +20,7 @@ struct qparams {
     const void *w, *x_scale, *x_zero, *w_scale, *w_zero, *y_scale, *y_zero;
     size_t w_scales, w_zeros; /* 1 or one for each output channel */
     const int32_t *bias;
+    size_t merged;     /* groups of the convolution that are one here: weights from one to the other are zero. 0 = 1 */
     bool x_zero_later; /* x_zero is not known when weights are packed: qdense_addends before each run */
 };
 
@@ -45,14 +46,27 @@ size_t qdense_columns(const struct filter *f);
 /* What zero points and bias add to each column, for the x_zero of now: w uses these from then on. add, add32: [qdense_columns]. One group. */
 void qdense_addends(struct qweights *w, const struct filter *f, const struct qparams *p, double *add, int32_t *add32);
 
+#define QBAND_RUNS 32 /* rows of a window that is read in place; of a dilated one, pixels */
+
+/* Windows that are read where they lie, in rows of the image that are copied with their padding: a band of them at a time (qband.h). */
+struct qband {
+    size_t rows;                  /* of the output; 0: windows are copied one by one */
+    size_t pitch, cols_block;     /* bytes of a copied row; panels of one unit of work */
+    size_t runs, run_words;       /* of a window: a run for each row, or for each pixel of whole words */
+    uint32_t offsets[QBAND_RUNS]; /* of the runs */
+};
+
 struct qdense {
     struct dense_image image; /* channels, pixel_stride: bytes */
     size_t m, k, n, words, y_stride;
+    size_t runs, run_words; /* of a row: one for each row of the window, in whole words; words = runs * run_words */
     size_t rows_block, panels_block; /* of one unit of work */
     bool plain;                      /* 1 x 1, nothing skipped or padded: a row is a pixel */
+    bool dense;                      /* and pixels lie side by side, in whole words */
     bool direct;                     /* rows are used where they lie */
-    uint8_t flip;                    /* 0x80 for signed x */
-    int32_t x_zero, y_zero;          /* x_zero as stored bytes have it, before flip */
+    struct qband band;
+    uint8_t flip;           /* 0x80 for signed x */
+    int32_t x_zero, y_zero; /* x_zero as stored bytes have it, before flip */
     enum pen_dtype y_dtype;
 };
 
@@ -62,6 +76,8 @@ size_t qdense_scratch_bytes(const struct qdense *d, size_t threads);
 void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
                 struct run *r);
 
+/* What a tile of panel `panel` needs beside its rows. */
+struct int_tile qdense_tile(const struct qdense *d, const struct qweights *w, size_t panel);
 int32_t qdense_zero(const void *zero, enum pen_dtype dtype); /* 0 for NULL */
 struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero);
 /* add, scale and w_zero of output channel o of all; a depthwise kernel that has no other place for them asks for it too. */

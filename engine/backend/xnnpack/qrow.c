@@ -25,17 +25,19 @@ static void channels_copy(const struct qdense *d, const uint8_t *x, uint8_t *row
 static void taps_copy(const struct qdense *d, const uint8_t *first, size_t top, size_t left, uint8_t *row)
 {
     const struct dense_image *i = &d->image;
-    size_t at = 0;
+    const bool bytes = isa_product()->bytes == 4;
+    size_t run = i->kernel_w * i->channels, pitch = bytes ? d->run_words * 4 : run; /* numbers of a row of the window */
     for (size_t kh = 0; kh < i->kernel_h; kh++) {
         size_t y = top + kh * i->dilation_h;
-        for (size_t kw = 0; kw < i->kernel_w; kw++, at += i->channels) {
+        for (size_t kw = 0; kw < i->kernel_w; kw++) {
             size_t px = left + kw * i->dilation_w;
             bool inside = y < i->in_h && px < i->in_w;
-            channels_copy(d, inside ? first + (y * i->in_w + px) * i->pixel_stride : NULL, row, at);
+            channels_copy(d, inside ? first + (y * i->in_w + px) * i->pixel_stride : NULL, row,
+                          kh * pitch + kw * i->channels);
         }
-    }
-    for (size_t k = 0; d->flip != 0 && isa_bytes() != NULL && k < d->k; k++) {
-        row[k] ^= 0x80;
+        for (size_t k = 0; d->flip != 0 && bytes && k < run; k++) {
+            row[kh * pitch + k] ^= 0x80;
+        }
     }
 }
 
@@ -55,19 +57,15 @@ static size_t overlap(size_t start, size_t count, size_t size, size_t *ret_befor
 static void runs_copy(const struct qdense *d, const uint8_t *first, size_t top, size_t left, uint8_t *row)
 {
     const struct dense_image *i = &d->image;
-    size_t above, before, c = i->channels, run = i->kernel_w * c, step = i->in_w * c;
+    size_t above, before, c = i->channels, run = i->kernel_w * c, pitch = d->run_words * 4, step = i->in_w * c;
     size_t rows = overlap(top, i->kernel_h, i->in_h, &above), there = overlap(left, i->kernel_w, i->in_w, &before);
     int zero = (d->x_zero & 0xff) ^ d->flip;
     const uint8_t *from = first + (top + above) * step + (left + before) * c;
-    if (rows == 0 || there < i->kernel_w || rows < i->kernel_h) {
-        memset(row, zero, i->kernel_h * run);
+    for (size_t h = 0; (there < i->kernel_w || rows < i->kernel_h) && h < i->kernel_h; h++) {
+        memset(row + h * pitch, zero, run);
     }
-    row += above * run + before * c;
-    if (there == i->kernel_w) {
-        isa_bytes()->copy(row, from, run, rows, step, d->flip);
-        return;
-    }
-    for (size_t r = 0; r < rows && there > 0; r++, row += run, from += step) {
+    row += above * pitch + before * c;
+    for (size_t r = 0; r < rows && there > 0; r++, row += pitch, from += step) {
         isa_bytes()->copy(row, from, there * c, 1, 0, d->flip);
     }
 }
@@ -76,7 +74,9 @@ void qrow_copy(const struct qdense *d, const uint8_t *x, size_t index, uint8_t *
 {
     const struct dense_image *i = &d->image;
     const struct own_bytes *bytes = isa_bytes();
-    memset(row + (d->words - 1) * 4, 0, 4); /* behind the last term */
+    for (size_t run = 1; run <= d->runs; run++) { /* behind the last term of each */
+        memset(row + (run * d->run_words - 1) * 4, 0, 4);
+    }
     if (d->plain) {
         const uint8_t *from = x + index * i->pixel_stride;
         if (bytes != NULL) {

@@ -229,3 +229,44 @@ enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_e
                                                    "precision f32, or cpu_isa_max=avx512vnni",
                                                    *ret_error);
 }
+
+#define INT_ROWS  3
+#define INT_WORDS 9
+
+/* Numbers of a word as the product reads them: four bytes, those of w signed, or two of 16 bits. */
+static int32_t word_product(uint32_t x, uint32_t w, size_t bytes)
+{
+    int32_t sum = 0;
+    for (unsigned at = 0; at < 32; at += bytes == 4 ? 8 : 16) {
+        sum += bytes == 4 ? (int32_t)(uint8_t)(x >> at) * (int8_t)(uint8_t)(w >> at)
+                          : (int32_t)(int16_t)(uint16_t)(x >> at) * (int16_t)(uint16_t)(w >> at);
+    }
+    return sum;
+}
+
+enum pen_status selftest_int8(struct pen_error *reterr)
+{
+    const struct int_product *p = isa_product();
+    uint32_t x[INT_ROWS * INT_WORDS], w[INT_WORDS * 64], seed = 7;
+    int32_t y[INT_ROWS * 64];
+    const uint32_t mask = p->bytes == 4 ? UINT32_MAX : 0x00ff00ff; /* numbers of 16 bits are differences of bytes */
+    for (size_t i = 0; i < INT_ROWS * INT_WORDS; i++) {
+        x[i] = (seed = seed * 1664525u + 1013904223u) & mask;
+    }
+    for (size_t i = 0; i < INT_WORDS * p->nr; i++) {
+        w[i] = (seed = seed * 1664525u + 1013904223u) & mask;
+    }
+    p->run(x, INT_WORDS, w, INT_WORDS, INT_ROWS, y);
+    for (size_t i = 0; i < INT_ROWS * p->nr; i++) {
+        int32_t sum = 0;
+        for (size_t k = 0; k < INT_WORDS; k++) {
+            sum += word_product(x[i / p->nr * INT_WORDS + k], w[k * p->nr + i % p->nr], p->bytes);
+        }
+        if (sum != y[i]) {
+            return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
+                                 "xnnpack self-test: a sum of products of bytes is %d, not %d; use cpu_isa_max=plain",
+                                 (int)y[i], (int)sum);
+        }
+    }
+    return PEN_OK;
+}

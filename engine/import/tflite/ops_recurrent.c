@@ -256,37 +256,3 @@ void lower_lstm(struct call *c)
     else
         one_step(c);
 }
-
-/* ---- SVDF ----------------------------------------------------------------------------------------------------------------------------- */
-
-/*
- * x, feature weights [filters, in], time weights [filters, memory], bias, state [batch, filters * memory]: the newest product enters the memory, the memory
- * is weighted over time, and `rank` filters make one unit. The memory of integers has steps.
- */
-void lower_svdf(struct call *c)
-{
-    struct build *b = c->b;
-    const struct tensor *time = lite_tensor(c, 2);
-    int64_t rank = lite_option(c, 0, 0), last = -1;
-    if (!time || time->shape.rank != 2 || rank < 1 || time->shape.dim[0] % rank != 0 || !lite_tensor(c, 4)) {
-        build_stop(b, PEN_ERR_CORRUPT, "its weights do not suit rank %lld", (long long)rank);
-        return;
-    }
-    int64_t filters = time->shape.dim[0], memory = time->shape.dim[1];
-    const struct tensor *memory_of = lite_tensor(c, 4);
-    bool integers = lite_quantised(c, 0) && lite_quantised(c, 4);
-    uint32_t data = lite_product_data(c, 0, 1, 1, fb_bool(&c->options, 2, false));
-    uint32_t fresh = build_2(b, OP_Gemm, data, lite_real(c, 1));
-    build_int(b, ATTR_transB, 1);
-    if (integers)
-        fresh = lite_steps_of(b, fresh, &memory_of->quant, memory_of->dtype);
-    uint32_t state = build_reshape(b, lite_real(c, 4), (int64_t[]){-1, filters, memory}, 3);
-    uint32_t parts[] = {build_slice(b, state, 2, 1, INT64_MAX, 1), build_unsqueeze(b, fresh, 2)};
-    uint32_t held = build_2(b, OP_Mul, build_axis_op(b, OP_Concat, parts, 2, 2), lite_real(c, 2));
-    uint32_t sums = build_reduce(b, OP_ReduceSum, held, build_i64(b, &last, 1), false);
-    uint32_t y = build_reshape(b, sums, (int64_t[]){-1, filters / rank, rank}, 3);
-    y = build_reduce(b, OP_ReduceSum, y, build_i64(b, &last, 1), false);
-    if (lite_tensor(c, 3))
-        y = build_2(b, OP_Add, y, integers ? lite_bias(c, 3, 4, 2) : lite_real(c, 3));
-    lite_give_real(c, 0, tf_activate(b, y, lite_activation(c, 1), 0.0f));
-}

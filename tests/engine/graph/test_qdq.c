@@ -204,3 +204,108 @@ Test(qdq, what_does_not_fit_stays)
     cr_assert_eq(report.quantised, 0u);
     graph_free(g);
 }
+
+/* x * sigmoid(x), each with bytes of its own between, and what else is a function of one tensor: one table. */
+Test(qdq, functions_of_one_tensor_become_one_table)
+{
+    for (int form = 0; form < 4; form++) {
+        uint32_t x, y;
+        struct graph *g = start(form % 2 ? PEN_DTYPE_U8 : PEN_DTYPE_I8, DIMS(5, 32), &x);
+        const enum pen_dtype dtype = form % 2 ? PEN_DTYPE_U8 : PEN_DTYPE_I8;
+        const int zero = form % 2 ? 100 : -20;
+        if (form < 2) {
+            uint32_t curve = bytes_of(g, build_node(g, OP_Sigmoid, IDS(x)), dtype, 1.0f / 256, form % 2 ? 0 : -128);
+            g->values[curve].dtype = dtype;
+            y = build_node(g, OP_Mul, IDS(x, floats_of(g, curve, 1.0f / 256, form % 2 ? 0 : -128)));
+        } else { /* a number that is stored as a byte, then a clip between bytes */
+            uint32_t three = floats_of(g, point(g, dtype, 120), 0.025f, 0);
+            uint32_t sum = bytes_of(g, build_node(g, OP_Add, IDS(x, three)), dtype, 0.03f, zero);
+            g->values[sum].dtype = dtype;
+            y = build_node(g, OP_Clip,
+                           IDS(floats_of(g, sum, 0.03f, zero), build_scalar(g, 0.0f), build_scalar(g, 6.0f)));
+            y = build_node(g, OP_Sub, IDS(build_node(g, OP_Mul, IDS(x, y)), build_scalar(g, 0.5f)));
+        }
+        finish(g, y, dtype, 0.02f, zero);
+        struct shape_env *before = run_graph(g);
+        const struct pass_options options = {.fold = true, .fuse = true};
+        struct pass_report report = {0};
+        cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+        cr_assert_eq(count_op(g, OP_ByteTable), 1u, "form %d", form);
+        cr_assert_eq(count_op(g, OP_DequantizeLinear) + count_op(g, OP_QLinearMul) + count_op(g, OP_Mul), 0u);
+        struct shape_env *after = run_graph(g);
+        const struct fact *a = &before->facts[g->outputs[0]], *b = &after->facts[g->outputs[0]];
+        cr_assert_eq(a->bytes, b->bytes);
+        for (size_t i = 0; i < a->bytes; i++) {
+            int p = ((const uint8_t *)a->data)[i], q = ((const uint8_t *)b->data)[i];
+            cr_assert(abs((int8_t)(p - q)) <= 1, "form %d: element %zu is %d, was %d", form, i, q, p);
+        }
+        shape_env_free(before);
+        shape_env_free(after);
+        graph_free(g);
+    }
+}
+
+/* TFLite's graphs have no floats between. */
+Test(qdq, integer_operators_of_one_tensor_become_one_table)
+{
+    uint32_t x;
+    struct graph *g = start(PEN_DTYPE_I8, DIMS(5, 32), &x);
+    const uint32_t bytes = g->nodes[maker(g, x)].in[0], scale = build_scalar(g, 0.02f),
+                   zero = point(g, PEN_DTYPE_I8, 3);
+    uint32_t curve = build_node(g, OP_QLinearSigmoid,
+                                IDS(bytes, scale, zero, build_scalar(g, 1.0f / 256), point(g, PEN_DTYPE_I8, -128)));
+    build_output(g, build_node(g, OP_QLinearMul,
+                               IDS(bytes, scale, zero, curve, build_scalar(g, 1.0f / 256), point(g, PEN_DTYPE_I8, -128),
+                                   build_scalar(g, 0.015f), point(g, PEN_DTYPE_I8, -10))));
+    struct shape_env *before = run_graph(g);
+    const struct pass_options options = {.fold = true, .fuse = true};
+    struct pass_report report = {0};
+    cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+    cr_assert_eq(count_op(g, OP_ByteTable), 1u);
+    cr_assert_eq(count_op(g, OP_QLinearMul) + count_op(g, OP_QLinearSigmoid), 0u);
+    struct shape_env *after = run_graph(g);
+    const struct fact *a = &before->facts[g->outputs[0]], *b = &after->facts[g->outputs[0]];
+    cr_assert_eq(a->bytes, b->bytes);
+    cr_assert_arr_eq((const uint8_t *)a->data, (const uint8_t *)b->data, a->bytes);
+    shape_env_free(before);
+    shape_env_free(after);
+    graph_free(g);
+}
+
+Test(qdq, parts_differences_and_means)
+{
+    uint32_t x, b;
+    struct graph *g = start(PEN_DTYPE_U8, DIMS(2, 3, 5, 8), &x);
+    b = input_of(g, "b", PEN_DTYPE_U8, DIMS(2, 3, 8, 6), 0.05f, 100); /* matrices that are computed */
+    finish(g, build_node(g, OP_MatMul, IDS(x, b)), PEN_DTYPE_U8, 0.3f, 120);
+    check(g, OP_QLinearMatMul, 2);
+    g = start(PEN_DTYPE_U8, DIMS(5, 32), &x);
+    b = input_of(g, "b", PEN_DTYPE_U8, DIMS(5, 32), 0.05f, 100);
+    uint32_t y = build_node(g, OP_Concat, IDS(x, b));
+    cr_assert_eq(graph_attr_int(g, maker(g, y), ATTR_axis, 1), PEN_OK);
+    finish(g, y, PEN_DTYPE_U8, 0.04f, 110);
+    check(g, OP_QLinearConcat, 2);
+    g = start(PEN_DTYPE_I8, DIMS(5, 32), &x);
+    b = input_of(g, "b", PEN_DTYPE_I8, DIMS(5, 1), 0.05f, 10);
+    finish(g, build_node(g, OP_Sub, IDS(x, b)), PEN_DTYPE_I8, 0.06f, 11);
+    check(g, OP_QLinearAdd, 2);
+    for (int form = 0; form < 4; form++) { /* windows side by side */
+        const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f}, bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
+        g = start(PEN_DTYPE_U8, DIMS(2, 3, 5, 4), &x);
+        uint32_t w = byte_weights(g, DIMS(3, 4, 2, 2)), one = floats_of(g, w, 0.01f, 0);
+        uint32_t each = build_node(g, OP_DequantizeLinear, IDS(w, constant(g, PEN_DTYPE_F32, DIMS(4), scales)));
+        const uint32_t in[3] = {x, form % 2 ? each : one, constant(g, PEN_DTYPE_F32, DIMS(4), bias)};
+        y = build_node(g, OP_ConvTranspose, form / 2 ? 3 : 2, in);
+        cr_assert_eq(graph_attr_ints(g, maker(g, y), ATTR_strides, (const int64_t[]){2, 2}, 2), PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.05f, 120);
+        check(g, OP_QLinearConv, 1);
+    }
+    for (int form = 0; form < 4; form++) { /* channels first and last, with and without the dims */
+        const int64_t axes[2] = {form % 2 ? 1 : 2, form % 2 ? 2 : -1}, count = 2;
+        g = start(PEN_DTYPE_U8, DIMS(2, 6, 5, 4), &x);
+        y = build_node(g, OP_ReduceMean, IDS(x, constant(g, PEN_DTYPE_I64, 1, &count, axes)));
+        cr_assert_eq(graph_attr_int(g, maker(g, y), ATTR_keepdims, form / 2), PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.01f, 100);
+        check(g, OP_QLinearGlobalAveragePool, 1);
+    }
+}

@@ -150,9 +150,9 @@ Test(told, times_below_a_microsecond_are_not_zero)
 
 Test(told, a_precision_that_no_backend_here_has_is_answered_with_the_list)
 {
-    struct printed p = engine(ARGS("info", "--precision", "int8"));
+    struct printed p = engine(ARGS("info", "--precision", "f16_math"));
     cr_expect_eq(p.status, 3, "%s", p.out);
-    cr_expect_not_null(strstr(p.err, "int8"), "%s", p.err);
+    cr_expect_not_null(strstr(p.err, "f16_math"), "%s", p.err);
     cr_expect_not_null(strstr(p.err, "there is: f32 ("), "%s", p.err);
     p = engine(ARGS("info", "--precision", "f17"));
     cr_expect_eq(p.status, 2);
@@ -161,6 +161,21 @@ Test(told, a_precision_that_no_backend_here_has_is_answered_with_the_list)
     cr_expect_eq(p.status, 3);
     cr_expect_not_null(strstr(p.err, "reference does not offer precision bf16 on this host; there is: f32 (reference)"),
                        "%s", p.err);
+}
+
+/* Where kernels of bytes are; a model of floats is refused with the node that is in the way. */
+Test(told, int8_is_offered_and_takes_quantised_models_only)
+{
+    const char *bytes = unary_model("Identity", U8);
+    struct printed p = engine(ARGS("info", "--precision", "int8", "--backend", "xnnpack"));
+    cr_expect_eq(p.status, 0, "%s", p.err);
+    p = engine(ARGS("bench", "--json", "--runs", "2", "--precision", "int8", "--model", bytes));
+    cJSON *json = json_of(&p);
+    cr_expect_str_eq(text(json, "precision"), "int8");
+    cJSON_Delete(json);
+    p = engine(ARGS("bench", "--runs", "2", "--precision", "int8", "--model", unary_model("Relu", F32)));
+    cr_expect_eq(p.status, 3, "%s", p.out);
+    cr_expect_not_null(strstr(p.err, "precision int8 was asked for, and the model computes in floats"), "%s", p.err);
 }
 
 /* Every precision that info lists for a backend opens on it. */

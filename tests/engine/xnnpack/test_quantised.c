@@ -65,6 +65,9 @@ Test(xnnpack_quantised, convolutions)
         {300, 300, 300, 3, 2, 1, I8, I8, I8, true, true, true, true},
         {12, 24, 12, 3, 1, 1, U8, I8, U8, true, false, true, true},
         {12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, true},
+        {64, 64, 16, 3, 1, 1, I8, I8, I8, true, true, true, true}, /* four groups become one */
+        {60, 40, 20, 3, 2, 1, U8, U8, U8, false, true, false, true},
+        {24, 40, 1, 3, 1, 2, U8, U8, U8, false, true, true, true}, /* pixels of a window apart */
         {8, 16, 1, 3, 1, 1, I8, I8, U8, true, true, false, true},
         {8, 8, 8, 3, 1, 1, U8, U8, U8, false, true, false, false},
         {133, 133, 133, 3, 1, 1, I8, I8, I8, true, false, true, true}, /* its period has no end in reach */
@@ -288,6 +291,7 @@ Test(xnnpack_quantised, tables_and_lanes)
         c = qlinear(OP_QLinearSoftmax, dtype, 3, dims, 0.001f);
         cross_int(c, ATTR_axis, i / 2);
         cross_check(c);
+        cross_check(qlinear(OP_QLinearSoftmax, dtype, 2, (int64_t[]){300, 60 + 50 * i}, 1.0f / 400)); /* ties are near */
     }
 }
 

@@ -461,4 +461,10 @@ for i, j in np.ndindex(3, 4):
         warped[0, i, j] = (1 - fy) * ((1 - fx) * get(p0, q0) + fx * get(p0, q0 + 1)) + fy * ((1 - fx) * get(p0 + 1, q0) + fx * get(p0 + 1, q0 + 1))
 told("TransformTensorBilinear", [F([1, 4, 5, 2], picture.reshape(-1).tolist()), F([1, 4, 4], affine.reshape(-1).tolist())], [answered(warped)], flex(output_height=3, output_width=4))
 
+for rank in [1, 2, 3]:
+    filters = 4 * rank
+    op("SVDF", [Q("int8", [2, 6], (1 / 64, -3)), T("int8", [filters, 6], rint([filters * 6], -127, 127), q=(1 / 128, 0)), T("int16", [filters, 5], rint([filters * 5], -3000, 3000), q=(1 / 4096, 0)),
+                T("int32", [4], rint([4], -20000, 20000), q=(1 / (4096 * 4096), 0)), T("int16", [2, 5 * filters], var=True, q=(1 / 4096, 0))],
+       [T("int8", [2, 4], q=(1 / 64, 5))], {"Rank": rank, "FusedActivationFunction": 1}, kind="SVDFOptions", name=f"int8 {rank}", tol=NEAR)
+
 lite.save(sys.argv[1])
