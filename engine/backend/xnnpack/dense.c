@@ -302,7 +302,7 @@ static void tile_call(enum gemm_form form, const struct gemm_tile *t)
 {
     if (form == GEMM_F32) {
         isa_own()->gemm(t);
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
     } else if (form == GEMM_PAIRS) {
         own_gemm_pairs(t);
 #endif
@@ -386,7 +386,7 @@ static void copy_rows(const struct block *b, const struct origin *origins, size_
 /* Rows as pairs of bf16. */
 static void copy_pairs(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
     const struct dense *d = b->d;
     float room[2 * GEMM_KC];
     for (size_t i = r; i < r + rows && i < b->rows; i++) {
