@@ -28,7 +28,7 @@ esac
 packages=(libc6-dev libgcc-12-dev libzmq3-dev libprotobuf-c-dev libhiredis-dev libmicrohttpd-dev libxxhash-dev libcjson-dev libpng-dev
     libjpeg-dev libwebp-dev zlib1g-dev libnghttp2-dev libxnnpack-dev libpthreadpool-dev libncurses-dev libsodium-dev)
 mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+folder=$(cd "$1" && pwd -P)
 if [ -f "$folder/root/.complete" ]; then
     echo "aarch64: the libraries are in $folder/root"
     exit 0

@@ -21,7 +21,7 @@ old=(test_xnnpack_own_int test_xnnpack_matrix)
 
 mkdir -p "$build" "$logs"
 deploy/aarch64.sh "$build/sysroot" || exit 1
-root=$(cd "$build/sysroot/root" && pwd)
+root=$(cd "$build/sysroot/root" && pwd -P)
 cmake -S . -B "$build" -G Ninja --toolchain "$PWD/deploy/aarch64.cmake" -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON \
     -DPENSTOCK_SYSROOT="$root" -DPENSTOCK_ONLY_TESTS="support;proto;engine" >"$logs/aarch64-cmake.log" 2>&1 || {
     cat "$logs/aarch64-cmake.log"
