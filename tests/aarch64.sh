@@ -39,7 +39,8 @@ ctest --test-dir "$build" -R "^($names)\$" -j "$jobs" -V >"$logs/aarch64-tests.l
 passed=0 failed=0 skipped=0
 count() {
     local last
-    last=$(awk -v data=$data -f tests/support/ctest_count.awk "$1" | tee /dev/stderr | tail -n 1)
+    awk -v data=$data -f tests/support/ctest_count.awk "$1" | tee "$1.count"
+    last=$(tail -n 1 "$1.count")
     read -r p _ f _ s _ <<<"$last"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
