@@ -12,6 +12,7 @@ usage: deploy/install-deps.sh [--check] [--list] [SET...]
   SET        runtime   libraries that installed Penstock programs load
              build     compilers and headers (brings the libraries along)
              test      what tests/run.sh runs besides
+             aarch64   compiler and emulator of tests/run.sh --aarch64
              (default: build test)
   --check    installs nothing; names what is missing; exit 1 when something is
   --list     prints the packages of the sets and why each is needed
@@ -92,6 +93,9 @@ test|doxygen|manual pages of the client library's functions
 test|util-linux|setsid, taskset
 test|procps|ps
 test|git|lists the files to check
+aarch64|gcc-aarch64-linux-gnu|compiles for 64-bit Arm (deploy/aarch64.sh fetches the libraries)
+aarch64|g++-aarch64-linux-gnu|the same for the C++ examples
+aarch64|qemu-user-static|runs what was built
 TABLE
 }
 
@@ -141,7 +145,7 @@ for argument in "$@"; do
         packages | awk -F'|' '{ printf "%-8s %-24s %s\n", $1, $2, $3 }'
         exit 0
         ;;
-    runtime | build | test) sets+=("$argument") ;;
+    runtime | build | test | aarch64) sets+=("$argument") ;;
     -h | --help)
         usage
         exit 0

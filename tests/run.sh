@@ -5,21 +5,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 usage() {
     cat <<'TEXT'
-usage: tests/run.sh [--quick | --full | --soak] [--build DIR] [--no-install] [--only SUITE[,SUITE...]]
+usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--no-install] [--only SUITE[,SUITE...]]
 
   --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
   --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 50 minutes)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
+  --aarch64     builds the engine and the protocol for 64-bit Arm and runs their tests in an emulator, by hand
   --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz
   --no-install  does not look at packages
-  --only        runs just these suites of: build tests long fault conformance quickstart asan tsan clang format fuzz soak
+  --only        runs just these suites of: build tests long fault conformance quickstart asan tsan clang format fuzz soak aarch64
 TEXT
 }
 
 mode=quick build=build install=true only=
 while [ $# -gt 0 ]; do
     case $1 in
-    --quick | --full | --soak) mode=${1#--} ;;
+    --quick | --full | --soak | --aarch64) mode=${1#--} ;;
     --no-install) install=false ;;
     --build)
         build=${2:?"--build needs a folder"}
@@ -148,6 +149,11 @@ check_format() {
     echo "${#files[@]} files are in form"
 }
 
+# Needs Debian's cross compiler, its libraries of arm64 and qemu-user-static: deploy/install-deps.sh aarch64.
+with_aarch64() {
+    tests/aarch64.sh "$build-aarch64" "$jobs" "$logs"
+}
+
 fuzz_all() {
     PENSTOCK_FUZZ_BUILD=$build-fuzz tests/fuzz/run.sh "${PENSTOCK_FUZZ_SECONDS:-8}"
 }
@@ -157,10 +163,13 @@ fuzz_all() {
 begin=$EPOCHREALTIME
 if $install; then
     deploy/install-deps.sh build test || exit 1
+    [ $mode != aarch64 ] || deploy/install-deps.sh aarch64 || exit 1
 fi
 mkdir -p "$logs"
-suite build build_main
-if [ $total_failed -gt 0 ]; then
+[ $mode = aarch64 ] || suite build build_main
+if [ $mode = aarch64 ]; then
+    suite aarch64 with_aarch64
+elif [ $total_failed -gt 0 ]; then
     echo "nothing to test without a build"
 elif [ $mode = soak ]; then
     suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"

@@ -71,7 +71,7 @@ void worker_sizes(const struct options *options, const struct quota *quota, uint
     uint32_t slots = options->slots > 0 ? (uint32_t)options->slots : instances;
     if (options->slots == 0 && slots > quota->cpus)
         slots = quota->cpus;
-    uint32_t threads = options->threads > 0 ? (uint32_t)options->threads : quota->cpus / slots;
+    uint32_t threads = options->threads > 0 ? (uint32_t)options->threads : quota->cores / slots;
     uint64_t memory = options->memory_limit > 0 ? (uint64_t)options->memory_limit : quota->memory_bytes / 4 * 3;
     uint64_t queue = memory / 4 < QUEUE_BYTES_MAX ? memory / 4 : QUEUE_BYTES_MAX;
     *ret_sizes = (struct worker_sizes){

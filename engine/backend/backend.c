@@ -35,11 +35,6 @@ enum pen_status backend_probe(const struct backend_ops *ops, const struct backen
     return status;
 }
 
-bool backend_is_reference(const struct backend_ops *ops)
-{
-    return strcmp(ops->name, "reference") == 0;
-}
-
 bool node_values_known(const struct graph *g, const struct node *n)
 {
     for (uint32_t i = 0; i < n->in_count + n->out_count; i++) {

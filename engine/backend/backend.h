@@ -37,11 +37,13 @@ struct backend_caps {
 
 struct backend_config {
     enum pen_precision precision;
-    uint32_t threads;                 /* of one slot; >= 1 */
-    bool check_numerics;              /* NaN and infinity are found at the node that makes them */
-    bool pin;                         /* helper threads stay on one processor each */
-    enum pen_isa isa_max;             /* of own kernels on the CPU */
-    bool profile;                     /* exec_times is going to be asked: nodes may run one after the other for it */
+    uint32_t threads;         /* of one slot; >= 1 */
+    bool check_numerics;      /* NaN and infinity are found at the node that makes them */
+    bool pin;                 /* helper threads stay on one processor each */
+    enum pen_isa isa_max;     /* of own kernels on the CPU */
+    bool profile;             /* exec_times is going to be asked: nodes may run one after the other for it */
+    bool measure_kernels;     /* kernels that compete for a node are timed when an exec is made; else rules choose */
+    uint64_t (*now_ns)(void); /* the clock for that; NULL = backend_now_ns */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call it is given to */
 };
 
@@ -75,8 +77,13 @@ uint64_t backend_now_ns(void);              /* CLOCK_MONOTONIC */
 
 struct backend_ops {
     const char *name;
-    bool remote;  /* it computes in memory of its own: what is small may run nearer to the data (placement_choice) */
-    int priority; /* vulkan 30, onednn 25, xnnpack 20, reference 10 */
+    bool is_device; /* it computes in memory of its own: what is small may run nearer to the data (placement_choice) */
+    bool
+        is_reference; /* the executor falls back to its kernels: what it takes is no fallback, and nothing is measured of it */
+    int priority; /* vulkan 30, xnnpack 20, reference 10 */
+    /* May be NULL, both: false. Pure. Its kernels want the graph turned to NHWC; 16-bit floats are to be computed in f32 (graph/pass_promote.h). */
+    bool (*wants_layout)(const struct backend_config *config);
+    bool (*wants_promote)(const struct backend_config *config);
     enum pen_status (*probe)(const struct backend_config *config, struct backend_caps *ret_caps);
     enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
                             struct pen_error *reterr);
@@ -135,8 +142,6 @@ struct backend_ops {
                             bool *ret_stored, struct pen_error *reterr);
 };
 
-/* It runs the kernels that the executor falls back to: what it takes is no fallback. */
-bool backend_is_reference(const struct backend_ops *ops);
 /* What a fast backend may rely on in `supports`: all inputs and outputs are tensors, no texts, of known dtype and rank. */
 bool node_values_known(const struct graph *g, const struct node *n);
 /* backend_table.c: built-in backends by falling priority; *ret_count of them. Explicit, generated from PENSTOCK_BACKENDS. */

@@ -93,7 +93,8 @@ static bool is_small(const struct chooser *c, uint32_t value)
 static bool forwards(const struct chooser *c, uint32_t node)
 {
     const struct node *n = &c->g->nodes[node];
-    bool small = c->how.forward_max > 0 && !c->how.strict && c->p->backend_count > 1 && c->p->backends[0].ops->remote;
+    bool small =
+        c->how.forward_max > 0 && !c->how.strict && c->p->backend_count > 1 && c->p->backends[0].ops->is_device;
     for (uint32_t i = 0; small && i < n->in_count; i++) {
         const uint32_t maker = n->in[i] == VALUE_NONE ? 0 : c->maker[n->in[i]];
         small = is_small(c, n->in[i]) &&
@@ -187,7 +188,7 @@ static enum pen_status strict_check(const struct chooser *c, struct pen_error *r
         const struct node *n = &c->g->nodes[i];
         bool fine = n->dead || (c->later != NULL && c->later[i]) || c->classes[i] == 0 ||
                     c->classes[i] == PARTITION_SKIP || (op_def(n->op)->traits & OP_CONTROL) != 0 || has_texts(c, n) ||
-                    backend_is_reference(c->p->backends[0].ops);
+                    c->p->backends[0].ops->is_reference;
         if (fine) {
             continue;
         }

@@ -3,8 +3,11 @@
 #include <stdio.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
+#include "cores.h"
 #include "env/env.h"
 
 static const char *on_off(bool on)
@@ -60,7 +63,7 @@ static const char *isa_name(void)
 void env_cpu_facts(struct pen_env *env)
 {
     char count[16];
-    cpu_set_t set;
+    cpu_set_t set, cores;
     CPU_ZERO(&set);
     env_fact(env, "cpu_isa", isa_name());
 #if defined(__x86_64__)
@@ -72,10 +75,17 @@ void env_cpu_facts(struct pen_env *env)
     env_fact(env, "cpu_avx512bf16", on_off(__builtin_cpu_supports("avx512bf16")));
     young_facts(env);
 #elif defined(__aarch64__)
+    /* Bits of AT_HWCAP and AT_HWCAP2, by the kernel's page of ELF hardware capabilities of arm64. */
     env_fact(env, "cpu_neon", "on");
+    env_fact(env, "cpu_arm_dot", on_off((getauxval(AT_HWCAP) & 1ul << 20) != 0));
+    env_fact(env, "cpu_arm_i8mm", on_off((getauxval(AT_HWCAP2) & 1ul << 13) != 0));
+    env_fact(env, "cpu_arm_bf16", on_off((getauxval(AT_HWCAP2) & 1ul << 14) != 0));
 #endif
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
         snprintf(count, sizeof count, "%d", CPU_COUNT(&set));
         env_fact(env, "cpu_count", count);
+        cores_of(CORES_ROOT, &set, &cores);
+        snprintf(count, sizeof count, "%d", CPU_COUNT(&cores));
+        env_fact(env, "cpu_cores", count);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * memo.h - results of measurements that are kept beside a model, so that the next start need not measure again: the error of its answers, and which of its layers
- * keep f32.
+ * memo.h - results of measurements that are kept beside a model, so that the next start need not measure again: the error of its answers, which of its layers
+ * keep f32, and which kernels are the quickest.
  *
  * One file per folder, MEMO_FILE. Layout, all numbers little-endian: "PENMEMO1", u32 records, u32 bytes of the body, 16 bytes of a SHA-256 over the body; the body
  * is one record after the other: key (16 bytes), u32 kind, u32 bytes, that many bytes. The newest record is the first. A file that is not exactly so is as if it
@@ -22,7 +22,7 @@
 #define MEMO_RECORDS   64u                 /* of a file; the oldest go */
 #define MEMO_VALUE_MAX ((size_t)128 << 10) /* of a record */
 
-enum memo_kind { MEMO_ERROR = 1, MEMO_STORAGE = 2 };
+enum memo_kind { MEMO_ERROR = 1, MEMO_STORAGE = 2, MEMO_KERNELS = 3 };
 
 struct memo; /* where a model's results are kept */
 

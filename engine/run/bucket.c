@@ -57,7 +57,7 @@ static enum pen_status step_new(struct bucket *b, struct bucket_step *step, stru
     if (step_static(b, step->placed)) {
         status = ops->exec_new(step->placed->plan, b->env, &step->exec, reterr);
     }
-    if (status == PEN_ERR_UNSUPPORTED && b->program->how.strict && !backend_is_reference(ops)) {
+    if (status == PEN_ERR_UNSUPPORTED && b->program->how.strict && !ops->is_reference) {
         const struct node *first = &b->program->g->nodes[part->nodes[0]];
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "backend %s cannot run the part that begins with node %s for these inputs; allow fallback "

@@ -272,7 +272,7 @@ static void step_rows(struct runner *r, const struct bucket *b, const struct buc
         if (n->dead || shape_env_folded(b->env, n)) {
             continue;
         }
-        const char *note = backend_is_reference(ops)                  ? "it ran on the reference"
+        const char *note = ops->is_reference                          ? "it ran on the reference"
                            : (op_def(n->op)->traits & OP_RANDOM) != 0 ? "it is random"
                                                                       : NULL;
         node_row(r, b, part->nodes[i],

@@ -41,20 +41,26 @@ static void backend_explain(const struct pen_engine *e, const struct backend_ops
                 pen_engine_precision_name(precision));
 }
 
+static struct backend_config config_of(const struct pen_engine_options *o, enum pen_precision precision)
+{
+    const bool debug = o->mode == PEN_MODE_DEBUG;
+    return (struct backend_config){.precision = precision,
+                                   .threads = o->threads,
+                                   /* in debug mode the log looks at every node's values first */
+                                   .check_numerics = o->check_numerics == PEN_CHECK_FAIL && !debug,
+                                   .pin = o->pin == PEN_PIN_CORES,
+                                   .isa_max = o->cpu_isa_max,
+                                   .measure_kernels = o->measure_kernels,
+                                   .profile = o->profile_nodes || debug,
+                                   .vulkan = o->vulkan};
+}
+
 /* Opens one backend behind those already open. */
 static enum pen_status backend_add(struct pen_engine *e, const struct backend_ops *ops, enum pen_precision precision,
                                    struct pen_error *reterr)
 {
     struct backend_caps caps = {0};
-    const bool debug = e->options.mode == PEN_MODE_DEBUG;
-    struct backend_config config = {.precision = precision,
-                                    .threads = e->options.threads,
-                                    /* in debug mode the log looks at every node's values first */
-                                    .check_numerics = e->options.check_numerics == PEN_CHECK_FAIL && !debug,
-                                    .pin = e->options.pin == PEN_PIN_CORES,
-                                    .isa_max = e->options.cpu_isa_max,
-                                    .profile = e->options.profile_nodes || debug,
-                                    .vulkan = e->options.vulkan};
+    const struct backend_config config = config_of(&e->options, precision);
     char name[48];
     snprintf(name, sizeof name, "backend.%s", ops->name);
     enum pen_status status = backend_probe(ops, &config, &caps);
@@ -404,6 +410,11 @@ const char *pen_engine_backend(const struct pen_engine *engine)
     return engine->backends[0].ops->name;
 }
 
+bool pen_engine_on_device(const struct pen_engine *engine)
+{
+    return engine->backends[0].ops->is_device;
+}
+
 const char *pen_engine_device(const struct pen_engine *engine)
 {
     return engine->caps.device;
@@ -451,13 +462,12 @@ struct placement_choice engine_placement_choice(const struct pen_engine *e)
 struct source_options engine_source_options(const struct pen_engine *e)
 {
     const struct backend_ops *ops = e->backends[0].ops;
-    return (struct source_options){
-        .limits = e->limits,
-        .passes_off = e->passes_off,
-        .explain = e->options.explain,
-        .trust = e->options.mode == PEN_MODE_PROD,
-        .optimise = e->options.optimise,
-        .promote =
-            true, /* no backend computes on 16-bit floats of the graph: it stores or multiplies f32 as its precision says */
-        .nhwc = !backend_is_reference(ops) && !(ops->remote && e->options.vulkan.layout == PEN_VK_LAYOUT_GRAPH)};
+    const struct backend_config config = config_of(&e->options, e->options.precision);
+    return (struct source_options){.limits = e->limits,
+                                   .passes_off = e->passes_off,
+                                   .explain = e->options.explain,
+                                   .trust = e->options.mode == PEN_MODE_PROD,
+                                   .optimise = e->options.optimise,
+                                   .promote = ops->wants_promote != NULL && ops->wants_promote(&config),
+                                   .nhwc = ops->wants_layout != NULL && ops->wants_layout(&config)};
 }

@@ -26,7 +26,7 @@ static bool key_make(const struct pen_model *m, const struct pen_measure_inputs 
 
 bool measure_is_reference(const struct pen_model *m)
 {
-    return backend_is_reference(m->engine->backends[0].ops);
+    return m->engine->backends[0].ops->is_reference;
 }
 
 bool pen_model_measured(const struct pen_model *model, const struct pen_measure_inputs *inputs,

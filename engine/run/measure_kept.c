@@ -62,7 +62,8 @@ static void processor_digest(struct digest_stream *key, const struct pen_engine 
     size_t count = 0;
     const struct pen_flag *flags = pen_engine_flags(e, &count);
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(flags[i].name, "cpu_", 4) == 0 && strcmp(flags[i].name, "cpu_count") != 0) {
+        if (strncmp(flags[i].name, "cpu_", 4) == 0 && strcmp(flags[i].name, "cpu_count") != 0 &&
+            strcmp(flags[i].name, "cpu_cores") != 0) {
             text_add(key, flags[i].name);
             text_add(key, flags[i].value);
         }

@@ -33,7 +33,7 @@ struct variants {
 
 enum pen_status variants_new(struct pen_model *model, struct variants **ret_variants, struct pen_error *reterr)
 {
-    bool reference = backend_is_reference(model->engine->backends[0].ops);
+    bool reference = model->engine->backends[0].ops->is_reference;
     if (reference || !specialise_possible(model->graph) ||
         model->source.bytes + model->graph->folded_bytes > VARIANT_MODEL_BYTES) {
         return PEN_OK;

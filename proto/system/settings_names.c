@@ -42,6 +42,7 @@ const char *const settings_names[] = {
     "CONNECTIONS_PER_ADDRESS",
     "CORS",
     "CPU_ISA_MAX",
+    "CPU_KERNELS",
     "CURVES",
     "DEADLINE",
     "DEBUG",

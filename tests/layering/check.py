@@ -24,7 +24,7 @@ PROGRAMS = {"engine/tools": "engine-tools", "engine/examples": "engine-examples"
 ROOMY_PROGRAMS = ["client-lib/gateway"]  # those with rooms of their own
 
 # What the engine may see of proto: the target proto_base.
-PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h", "assertion.h", "mutex.h",
+PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "penstock/precision.h", "digest.h", "precisions.h", "words.h", "cores.h", "assertion.h", "mutex.h",
               "error_complete.h"}
 
 # folder -> other folders whose headers it may include. "engine:public" is engine/include.

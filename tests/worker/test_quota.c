@@ -100,5 +100,6 @@ Test(quota, this_process_has_a_processor_and_memory)
     struct quota quota;
     quota_detect(&quota);
     cr_expect(quota.cpus >= 1 && quota.cpus <= quota.cpus_affinity);
+    cr_expect(quota.cores >= 1 && quota.cores <= quota.cpus);
     cr_expect(quota.memory_bytes > 1 << 20);
 }

@@ -24,7 +24,7 @@ static const struct setting table[] = {
     {"slots", SETTING_INT, offsetof(struct options, slots), "0", "slots", 0, 64, NULL,
      "jobs or batches at the same time; 0 = instance_group of the models, else 1"},
     {"threads", SETTING_INT, offsetof(struct options, threads), "0", "threads", 0, 256, NULL,
-     "of each slot; 0 = processors (affinity, cgroup) / slots"},
+     "of each slot; 0 = processor cores (affinity, cgroup) / slots: two hyper-threads are one core"},
     {"decoders", SETTING_INT, offsetof(struct options, decoders), "0", "threads", 0, 64, NULL,
      "that decode jobs' pictures beside the slots; 0 = processors (affinity, cgroup), at most 8"},
     {"memory-limit", SETTING_BYTES, offsetof(struct options, memory_limit), "0", "bytes", 0, INT64_MAX, NULL,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cores.h"
+
 #define TEXT_BYTES 8192
 #define PATH_BYTES 1024
 
@@ -146,14 +148,19 @@ uint64_t quota_memory(const char *cgroup, const char *root)
     return least_of(cgroup, root, "memory", v1_memory, v2_memory);
 }
 
-static uint32_t affinity_cpus(void)
+/* *ret_cores: without the second threads of a core. */
+static uint32_t affinity_cpus(uint32_t *ret_cores)
 {
-    cpu_set_t set;
+    cpu_set_t set, cores;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
+        cores_of(CORES_ROOT, &set, &cores);
+        *ret_cores = (uint32_t)CPU_COUNT(&cores);
         return (uint32_t)CPU_COUNT(&set);
+    }
     long online = sysconf(_SC_NPROCESSORS_ONLN); /* more than 1024 processors: the set is too small */
-    return online > 0 ? (uint32_t)online : 1;
+    *ret_cores = online > 0 ? (uint32_t)online : 1;
+    return *ret_cores;
 }
 
 void quota_detect(struct quota *ret_quota)
@@ -164,11 +171,12 @@ void quota_detect(struct quota *ret_quota)
     uint64_t memory = quota_memory(cgroup, "/sys/fs/cgroup");
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t physical = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : QUOTA_NONE;
-    uint32_t affinity = affinity_cpus();
+    uint32_t cores = 1, affinity = affinity_cpus(&cores);
     uint64_t quota = millis == QUOTA_NONE ? affinity : (millis + 999) / 1000;
     quota = quota == 0 ? 1 : quota;
     *ret_quota = (struct quota){
         .cpus = quota < affinity ? (uint32_t)quota : affinity,
+        .cores = quota < cores ? (uint32_t)quota : cores,
         .cpus_affinity = affinity,
         .memory_bytes = memory < physical ? memory : physical,
     };

@@ -14,7 +14,8 @@
 #define QUOTA_NONE UINT64_MAX
 
 struct quota {
-    uint32_t cpus; /* affinity and quota (rounded up), at least 1 */
+    uint32_t cpus;  /* affinity and quota (rounded up), at least 1 */
+    uint32_t cores; /* of these, without the second threads of a core; at least 1 */
     uint32_t cpus_affinity;
     uint64_t memory_bytes; /* cgroup and physical memory */
 };

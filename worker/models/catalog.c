@@ -27,7 +27,7 @@ static enum pen_status kind_check(const struct config *config, const struct pen_
                                   struct pen_error *reterr)
 {
     const char *backend = pen_engine_backend(engine);
-    bool gpu = strcmp(backend, "vulkan") == 0;
+    bool gpu = pen_engine_on_device(engine);
     if (config->instance_kind == CONFIG_KIND_GPU && !gpu)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "instance_group says KIND_GPU, but this worker's backend is %s", backend);

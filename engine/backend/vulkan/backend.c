@@ -368,9 +368,23 @@ static bool claims(enum op op)
     return vk_op_find(op) != NULL;
 }
 
+static bool wants_layout(const struct backend_config *config)
+{
+    return config->vulkan.layout != PEN_VK_LAYOUT_GRAPH;
+}
+
+/* Storing as f16 is this backend's own way of computing in f32. */
+static bool wants_promote(const struct backend_config *config)
+{
+    (void)config; /* it stores or multiplies f32 as its precision says */
+    return true;
+}
+
 const struct backend_ops backend_vulkan = {
     .name = "vulkan",
-    .remote = true,
+    .is_device = true,
+    .wants_layout = wants_layout,
+    .wants_promote = wants_promote,
     .priority = 30,
     .probe = probe,
     .open = backend_open,

@@ -137,9 +137,23 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     return e->supports(g, n, ret_reason);
 }
 
+static bool wants_layout(const struct backend_config *config)
+{
+    (void)config;
+    return true;
+}
+
+static bool wants_promote(const struct backend_config *config)
+{
+    (void)config;
+    return true;
+}
+
 const struct backend_ops backend_xnnpack = {
     .name = "xnnpack",
     .priority = 20,
+    .wants_layout = wants_layout,
+    .wants_promote = wants_promote,
     .probe = probe,
     .open = backend_open,
     .close = backend_close,

@@ -67,7 +67,7 @@ bool deconv_tiles_takes(const struct graph *g, const struct node *n)
         node_int(n, ATTR_weight_layout, WEIGHT_OIHW) == WEIGHT_OIHW && node_attr(n, ATTR_output_shape) == NULL &&
         all_are(n, ATTR_dilations, 1) && all_are(n, ATTR_pads, 0) && all_are(n, ATTR_output_padding, 0) &&
         (node_text_is(n, ATTR_auto_pad, "NOTSET", true) || node_text_is(n, ATTR_auto_pad, "VALID", false));
-    return isa_own()->lanes >= 8 && constant && plain && w->shape.rank == 4 && w->dtype == PEN_DTYPE_F32 &&
+    return isa_own()->wide && constant && plain && w->shape.rank == 4 && w->dtype == PEN_DTYPE_F32 &&
            strides_fit(n, &w->shape);
 }
 

@@ -303,7 +303,7 @@ static void tile_call(enum gemm_form form, const struct gemm_tile *t)
 {
     if (form == GEMM_F32 || !OWN_KEPT_HALVES) {
         isa_own()->gemm(t);
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
     } else if (OWN_KEPT_PAIRS && form == GEMM_PAIRS) {
         own_gemm_pairs(t);
 #endif
@@ -387,7 +387,7 @@ static void copy_rows(const struct block *b, const struct origin *origins, size_
 /* Rows as pairs of bf16. */
 static void copy_pairs(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
     const struct dense *d = b->d;
     float room[2 * GEMM_KC];
     for (size_t i = r; i < r + rows && i < b->rows; i++) {

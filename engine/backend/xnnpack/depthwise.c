@@ -4,7 +4,7 @@
 
 bool depthwise_takes(const struct filter *f)
 {
-    return isa_own()->lanes >= 8 && f->in == 1 && f->groups > 1 && f->out == f->groups;
+    return isa_own()->wide && f->in == 1 && f->groups > 1 && f->out == f->groups;
 }
 
 static size_t blocks_of(size_t channels)

@@ -18,6 +18,8 @@ struct run {
     struct pen_error *error;
 };
 
+struct rivals;
+
 /* One prepared operator, perhaps with element-wise ones behind it (join.h). Pointers are resolved before bind and run. */
 struct step {
     const struct node *n;
@@ -31,8 +33,9 @@ struct step {
     size_t scratch_bytes;
     uint32_t index; /* of the node in its partition */
     const char *kernel,
-        *why;    /* what runs it, and why that; NULL = the family's one loop. Constant texts, set by build */
-    uint64_t ns; /* of the last run, when it is profiled */
+        *why;              /* what runs it, and why that; NULL = the family's one loop. Constant texts, set by build */
+    uint64_t ns;           /* of the last run, when it is profiled */
+    struct rivals *rivals; /* kernels among which choose.h chooses; NULL = one */
     enum pen_status (*bind)(struct step *s, struct run *r); /* NULL = nothing to do when pointers change */
     enum pen_status (*run)(struct step *s, struct run *r);
     void (*fini)(struct step *s); /* frees what build_alloc did not give; NULL = nothing */
@@ -73,6 +76,7 @@ const struct fact *build_in(const struct build *b, uint32_t index);  /* NULL whe
 const struct fact *build_out(const struct build *b, uint32_t index); /* NULL when omitted */
 void *build_alloc(struct build *b, size_t bytes); /* zeroed, lives as long as the exec; NULL without memory */
 uint32_t build_threads(const struct build *b);    /* that a run may use */
+const struct backend_config *build_config(const struct build *b);
 enum pen_status build_fail(struct build *b, enum pen_status status, const char *what);
 
 struct emitter {

@@ -6,10 +6,10 @@
 #include "backend/xnnpack/window.h"
 
 /*
- * Conv, NHWC. Four ways:
+ * Conv, NHWC:
  * - our matrix product (dense.h) for everything that is wide enough: weights are packed once per plan and shared by all execs, and it is faster than XNNPACK's
  *   (README.md); also the only way when weights are computed;
- * - 36 products over turned tiles (winograd.h) for most of 3 x 3 and stride 1;
+ * - products over turned tiles (winograd.h) of the same packed weights, where conv_forms.c finds that quicker;
  * - our depthwise loops (depthwise.h) where each group has one channel in and out, and the processor has AVX2;
  * - XNNPACK for narrow groups and depthwise ones with several channels out, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
  *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
@@ -98,7 +98,7 @@ static void rows_take(struct dense *d, const struct step *s, bool framed)
     }
 }
 
-static enum pen_status run_dense(struct step *s, struct run *r)
+static enum pen_status run_product(struct step *s, struct run *r)
 {
     struct conv *c = s->state;
     const struct filter *f = &c->f;
@@ -144,32 +144,22 @@ static const struct epilogue *epilogue_take(struct build *b, struct conv *c, boo
     return after;
 }
 
-/* ---- 3 x 3 by tiles ---- */
+/* ---- our matrix product, built ---- */
 
-static enum pen_status run_winograd(struct step *s, struct run *r)
+static void product_take(struct step *s)
 {
     const struct conv *c = s->state;
-    const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
-    winograd_run(&c->winograd, (const float *)(const void *)c->packed, s, sum, r);
-    return PEN_OK;
+    s->run = run_product;
+    s->kernel = c->repack                                 ? "own gemm, weights packed each run"
+                : c->sum != UINT32_MAX && c->dense.direct ? "own gemm that adds"
+                : c->sum != UINT32_MAX                    ? "own gemm over patches that adds"
+                : c->dense.direct                         ? "own gemm"
+                                                          : "own gemm over patches";
+    s->why = c->repack         ? "its weights are computed"
+             : c->f.groups > 1 ? "its groups are wide enough for the vectors"
+             : c->dense.direct ? "a 1 x 1 window: its pixels are the rows of a matrix"
+                               : "one group, and vectors of 8 floats or more: patches are the rows of a matrix";
 }
-
-static enum pen_status build_winograd(struct build *b, struct conv *c)
-{
-    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
-    const struct epilogue *after = epilogue_take(b, c, true);
-    winograd_init(&c->winograd, &c->w, &c->f, &c->act, build_threads(b));
-    c->winograd.after = after;
-    b->rows_in = 1;
-    b->rows_out = true;
-    b->step->scratch_bytes = winograd_scratch_bytes(&c->winograd, build_threads(b));
-    b->step->run = run_winograd;
-    b->step->kernel = c->sum != UINT32_MAX ? "own Winograd F(4, 3) that adds" : "own Winograd F(4, 3)";
-    b->step->why = "3 x 3 of stride 1 with enough channels and pixels: a quarter of the multiplications";
-    return PEN_OK;
-}
-
-/* ---- our matrix product, built ---- */
 
 static enum pen_status build_dense(struct build *b, struct conv *c)
 {
@@ -198,17 +188,9 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     b->rows_in = c->framed == NULL;
     b->rows_out = true;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
-    b->step->run = run_dense;
-    b->step->kernel = c->repack                                 ? "own gemm, weights packed each run"
-                      : c->sum != UINT32_MAX && c->dense.direct ? "own gemm that adds"
-                      : c->sum != UINT32_MAX                    ? "own gemm over patches that adds"
-                      : c->dense.direct                         ? "own gemm"
-                                                                : "own gemm over patches";
-    b->step->why = c->repack         ? "its weights are computed"
-                   : c->f.groups > 1 ? "its groups are wide enough for the vectors"
-                   : c->dense.direct ? "a 1 x 1 window: its pixels are the rows of a matrix"
-                                     : "one group, and vectors of 8 floats or more: patches are the rows of a matrix";
-    return PEN_OK;
+    c->product = product_take;
+    product_take(b->step);
+    return b->packed != NULL ? conv_forms_build(b, c) : PEN_OK;
 }
 
 static enum pen_status conv_build(struct build *b)
@@ -232,9 +214,6 @@ static enum pen_status conv_build(struct build *b)
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
     if (b->packed != NULL && depthwise_takes(&c->f)) {
         return build_depthwise(b, c);
-    }
-    if (b->packed != NULL && conv_is_turned(b->g, b->n, &c->f)) {
-        return build_winograd(b, c);
     }
     if (b->packed != NULL || !constant || conv_is_dense(&c->f)) {
         return build_dense(b, c);

@@ -183,6 +183,68 @@ const char *isa_name(enum pen_isa most)
 {
     return own_of(level_within(most))->name;
 }
+#elif defined(OWN_ARM)
+#include <sys/auxv.h>
+
+/* Bits of AT_HWCAP and AT_HWCAP2, as the kernel's page of ELF hardware capabilities of arm64 has them. */
+#define HAS_DOT   (1ul << 20)
+#define HAS2_I8MM (1ul << 13)
+#define HAS2_BF16 (1ul << 14)
+
+static bool limited(enum pen_isa most)
+{
+    return most == PEN_ISA_PLAIN;
+}
+
+static bool limited_now(void)
+{
+    return limited((enum pen_isa)atomic_load_explicit(&limit.most, memory_order_relaxed));
+}
+
+bool isa_pairs_within(enum pen_isa most)
+{
+    return most == PEN_ISA_ANY && (getauxval(AT_HWCAP2) & HAS2_BF16) != 0;
+}
+
+bool isa_pairs(void)
+{
+    return isa_pairs_within((enum pen_isa)atomic_load_explicit(&limit.most, memory_order_relaxed));
+}
+
+const struct own *isa_own(void)
+{
+    return limited_now() ? &own_plain : &own_neon;
+}
+
+const struct own_int *isa_int(void)
+{
+    return limited_now() ? &own_int_plain : &own_int_neon;
+}
+
+const struct own_bytes *isa_bytes(void)
+{
+    return limited_now() || (getauxval(AT_HWCAP) & HAS_DOT) == 0 ? NULL
+           : (getauxval(AT_HWCAP2) & HAS2_I8MM) != 0             ? &own_bytes_i8mm
+                                                                 : &own_bytes_dot;
+}
+
+own_lookup_fn isa_lookup(void)
+{
+    return own_int_lookup;
+}
+
+const struct int_product *isa_product(void)
+{
+    static const struct int_product dot = {.bytes = 4, .nr = 8, .run = own_int_product_dot},
+                                    i8mm = {.bytes = 4, .nr = 8, .run = own_int_product_i8mm};
+    const struct own_bytes *dots = isa_bytes();
+    return dots == &own_bytes_i8mm ? &i8mm : dots == &own_bytes_dot ? &dot : &isa_int()->product;
+}
+
+const char *isa_name(enum pen_isa most)
+{
+    return limited(most) ? own_plain.name : own_neon.name;
+}
 #else
 bool isa_pairs_within(enum pen_isa most)
 {

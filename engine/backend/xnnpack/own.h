@@ -121,24 +121,35 @@ struct depthwise_row {
     float min, max;
 };
 
-/* One tile of winograd.h: 6 x 6 pixels of the input, turned; and 6 x 6 products, turned to at most 4 x 4 pixels of the output. */
+/*
+ * One tile of winograd.h: (edge + 2)^2 pixels of the input, turned; so many products, turned to at most edge x edge pixels of the output; and nine weights of many
+ * filters, turned. edge: 4 or 2.
+ */
+#define WINOGRAD_POINTS 36 /* the most numbers of a tile */
 struct winograd_in {
-    const float *pixels[36]; /* [channels] each */
-    float *v;                /* channels of the first of 36 numbers */
-    size_t step;             /* floats from one number to the next */
-    size_t channels;
+    const float *pixels[WINOGRAD_POINTS]; /* [channels] each */
+    float *v;                             /* channels of the first number */
+    size_t step;                          /* floats from one number to the next */
+    size_t edge, channels;
 };
 struct winograd_out {
-    const float *m;          /* channels of the first of 36 products */
+    const float *m;          /* channels of the first product */
     float *y;                /* the first pixel */
     const float *sum, *bias; /* added before the clamp: a pixel for each of y; [channels]. NULL = nothing */
-    size_t step, y_row, y_pixel, sum_row, sum_pixel, rows, cols, channels;
+    size_t step, y_row, y_pixel, sum_row, sum_pixel, rows, cols, edge, channels;
     float min, max;
+};
+struct winograd_filters {
+    const float *w;            /* of the first of 3 x 3 places: `count` floats, whole vectors */
+    float *u;                  /* of the first number */
+    size_t place, step, count; /* floats from one place to the next, from one number to the next */
+    size_t edge;
 };
 
 struct own {
     const char *name;
     size_t lanes; /* floats of a vector */
+    bool wide;    /* it has convolutions of its own, too: the vectors are long enough, or there are many of them */
     void (*unary)(enum unary_fn fn, const float *x, float *y, size_t n, float a, float b);
     /* Steps are 0 (one value for all) or 1. y may be a or b. */
     void (*binary)(enum binary_fn fn, const float *a, size_t a_step, const float *b, size_t b_step, float *y, size_t n);
@@ -158,13 +169,22 @@ struct own {
     void (*depthwise)(const struct depthwise_row *d);
     void (*winograd_in)(const struct winograd_in *t);
     void (*winograd_out)(const struct winograd_out *t);
+    void (*winograd_filters)(const struct winograd_filters *t);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
     void (*gemm_half)(const struct gemm_tile *t, enum gemm_form form); /* GEMM_F16 or GEMM_BF16 */
 };
 
+#if defined(OWN_X86) || defined(OWN_ARM)
+#define OWN_PAIRS 1 /* there is a product of pairs of bf16 in the build */
 #ifdef OWN_X86
-/* own_gemm_pairs.c, for processors with AVX512-BF16 (isa_pairs): panels of own_avx512 as pairs. */
+#define OWN_PAIRS_MR 14
+#define OWN_PAIRS_NR 32
+#else
+#define OWN_PAIRS_MR 12
+#define OWN_PAIRS_NR 8
+#endif
+/* own_gemm_pairs.c, for processors with AVX512-BF16 or Arm's BF16 (isa_pairs): panels of own_avx512 or own_neon as pairs. */
 void own_gemm_pairs(const struct gemm_tile *t);
 /* n floats to pairs of bf16, rounded to the nearest even; a last single one gets a 0 beside it. */
 void own_pairs_make(const float *x, uint32_t *y, size_t n);
@@ -174,6 +194,9 @@ extern const struct own own_plain;
 #ifdef OWN_X86
 extern const struct own own_avx2;
 extern const struct own own_avx512;
+#endif
+#ifdef OWN_ARM
+extern const struct own own_neon;
 #endif
 
 #endif

@@ -1,4 +1,4 @@
-/* Products of bf16 by the processor's own instruction: two numbers of 16 bits at a time, sums in f32. Compiled for AVX-512 with BF16 alone. */
+/* Products of bf16 by the processor's own instruction: two numbers of 16 bits at a time, sums in f32. Compiled for AVX-512 with BF16, or for Arm's BF16, alone. */
 #include <string.h>
 
 #include "backend/xnnpack/own_lanes.h"
@@ -10,6 +10,26 @@ void own_gemm_pairs(const struct gemm_tile *t)
     tile_of(t, GEMM_PAIRS);
 }
 
+#ifdef OWN_ARM
+INLINE uint16x8_t pairs_of(const float *x)
+{
+    return vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(x)), vld1q_f32(x + 4)));
+}
+
+void own_pairs_make(const float *x, uint32_t *y, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        vst1q_u16((uint16_t *)(void *)(y + i / 2), pairs_of(x + i));
+    }
+    if (i < n) {
+        float part[8] = {0};
+        memcpy(part, x + i, (n - i) * sizeof *part);
+        const uint16x8_t pairs = pairs_of(part);
+        memcpy(y + i / 2, &pairs, (n - i + 1) / 2 * sizeof *y);
+    }
+}
+#else
 void own_pairs_make(const float *x, uint32_t *y, size_t n)
 {
     size_t i = 0;
@@ -23,3 +43,4 @@ void own_pairs_make(const float *x, uint32_t *y, size_t n)
         _mm256_mask_storeu_epi32(y + i / 2, (__mmask8)((1u << (left + 1) / 2) - 1), (__m256i)pairs);
     }
 }
+#endif

@@ -180,5 +180,11 @@ void own_int_product_avxvnni(const uint32_t *x, size_t x_stride, const uint32_t 
 extern const struct own_bytes own_bytes_avxvnni; /* of 16, too */
 #endif
 #endif
+#ifdef OWN_ARM
+extern const struct own_int own_int_neon;
+void own_int_product_dot(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+void own_int_product_i8mm(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+extern const struct own_bytes own_bytes_dot, own_bytes_i8mm; /* panels of 8 columns */
+#endif
 
 #endif

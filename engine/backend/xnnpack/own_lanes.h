@@ -11,6 +11,9 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 /* The accumulators live in registers only when every loop over rows is unrolled. */
 #ifdef __clang__
@@ -63,13 +66,15 @@ INLINE void store_some(float *p, vf v, size_t n)
 }
 #endif
 
-/* NaN stays: the instructions give their second operand then. */
+/* NaN stays: x86's instructions give their second operand then, Arm's give NaN. */
 INLINE vf clamp(vf v, vf low, vf high)
 {
 #if defined(__AVX512F__)
     return (vf)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)v));
 #elif defined(__AVX2__)
     return (vf)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)v));
+#elif defined(__aarch64__)
+    return (vf)vminq_f32(vmaxq_f32((float32x4_t)v, (float32x4_t)low), (float32x4_t)high);
 #else
     for (size_t i = 0; i < OWN_LANES; i++) {
         float x = v[i] < low[i] ? low[i] : v[i];

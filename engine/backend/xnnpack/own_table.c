@@ -4,6 +4,7 @@
 const struct own OWN(own) = {
     .name = OWN_TEXT(OWN_ISA),
     .lanes = OWN_LANES,
+    .wide = OWN_WIDE,
     .unary = OWN(own_unary),
     .binary = OWN(own_binary),
     .fold = OWN_KEPT_FOLD ? OWN(own_fold) : NULL,
@@ -16,11 +17,13 @@ const struct own OWN(own) = {
     .pool_max = OWN_KEPT_POOL ? OWN(own_pool_max) : NULL,
     .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),
-    .depthwise = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_depthwise) : NULL,
-    .winograd_in = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_winograd_in) : NULL,
-    .winograd_out = OWN_KEPT_CONV && OWN_LANES >= 8 ? OWN(own_winograd_out) : NULL,
+    .depthwise = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_depthwise) : NULL,
+    .winograd_in = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_in) : NULL,
+    .winograd_out = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_out) : NULL,
+    .winograd_filters = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_filters) : NULL,
     .gemm_mr = 2 * OWN_LANES == 32   ? 14
                : 2 * OWN_LANES == 16 ? 6
+               : OWN_WIDE            ? 12
                                      : 4,
     .gemm_nr = 2 * OWN_LANES,
     .gemm = OWN(own_gemm),

@@ -13,6 +13,9 @@
 #define OWN_ISA   plain
 #define OWN_LANES 4
 #endif
+#ifndef OWN_WIDE
+#define OWN_WIDE 0
+#endif
 #define OWN_PASTE2(a, b) a##_##b
 #define OWN_PASTE(a, b)  OWN_PASTE2(a, b)
 #define OWN(name)        OWN_PASTE(name, OWN_ISA)
@@ -47,6 +50,7 @@ void OWN(own_depthwise)(const struct depthwise_row *d);
 /* own_winograd.c */
 void OWN(own_winograd_in)(const struct winograd_in *t);
 void OWN(own_winograd_out)(const struct winograd_out *t);
+void OWN(own_winograd_filters)(const struct winograd_filters *t);
 /* own_codes.c */
 void OWN(own_codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
 /* own_gemm.c */

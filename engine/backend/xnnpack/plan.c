@@ -4,6 +4,7 @@
 
 #include "assertion.h"
 #include "backend/partition.h"
+#include "backend/xnnpack/choose.h"
 
 static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
 {
@@ -35,6 +36,16 @@ static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
     return PEN_OK;
 }
 
+static bool convolves(const struct graph *g, const struct partition *part)
+{
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        if (g->nodes[part->nodes[i]].op == OP_Conv) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
                              struct plan **ret_plan, struct pen_error *reterr)
 {
@@ -49,6 +60,9 @@ enum pen_status xnn_plan_new(struct backend *backend, const struct graph *g, con
     p->packed = calloc(part->node_count + 1, sizeof *p->packed);
     enum pen_status status = p->packed != NULL ? fusion_plan_new(g, &p->part, &p->fusions) : PEN_ERR_NO_MEMORY;
     if (status == PEN_OK) {
+        if (backend->config.measure_kernels && convolves(g, part)) {
+            choose_recall(g);
+        }
         status = pack_all(p, reterr);
     } else {
         pen_error_set(reterr, status, "xnnpack: no memory for a plan of %u nodes", part->node_count);

@@ -169,11 +169,11 @@ enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr)
     return status;
 }
 
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
 /* Of numbers that bf16 holds exactly, with an odd number of them in a row: the products are exact, too. */
 static double pairs_error(void)
 {
-    enum { ROWS = 14, WIDTH = 32, DEPTH = 37, PAIRS = (DEPTH + 1) / 2 };
+    enum { ROWS = OWN_PAIRS_MR, WIDTH = OWN_PAIRS_NR, DEPTH = 37, PAIRS = (DEPTH + 1) / 2 };
     static _Thread_local float x[ROWS * DEPTH], room[ROWS * GEMM_LDX], panel[PAIRS * WIDTH], y[ROWS * WIDTH];
     uint16_t *w = (uint16_t *)(void *)panel;
     double error = 0.0;
@@ -218,7 +218,7 @@ static double pairs_error(void)
 enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_error *reterr)
 {
     *ret_error = 0.0;
-#ifdef OWN_X86
+#ifdef OWN_PAIRS
     *ret_error = OWN_KEPT_PAIRS && isa_pairs_within(most) ? pairs_error() : 0.0;
 #else
     (void)most;

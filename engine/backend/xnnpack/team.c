@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cores.h"
+
 #define SPINS_HELPER 4000 /* about 100 us of pauses before a helper sleeps: the gap between two operators is far less */
 #define SPINS_CALLER 2000 /* before the caller gives its processor away while a unit is under way */
 
@@ -150,23 +152,32 @@ struct team *team_new(uint32_t threads)
     return t;
 }
 
+/* The processor of `of` that comes `skip` places behind its first. */
+static size_t processor_at(const cpu_set_t *of, unsigned skip)
+{
+    size_t cpu = 0;
+    for (; !CPU_ISSET(cpu, of) || skip > 0; cpu++) {
+        skip -= CPU_ISSET(cpu, of) ? 1 : 0;
+    }
+    return cpu;
+}
+
+/* Cores come before their second threads. */
 void team_pin(struct team *t)
 {
     static atomic_uint next; /* processor */
-    cpu_set_t all;
+    cpu_set_t all, cores, others;
     if (pthread_getaffinity_np(pthread_self(), sizeof all, &all) != 0 || CPU_COUNT(&all) == 0) {
         return;
     }
-    unsigned base = atomic_fetch_add(&next, t->threads);
+    cores_of(CORES_ROOT, &all, &cores);
+    CPU_XOR(&others, &all, &cores);
+    unsigned base = atomic_fetch_add(&next, t->threads), first = (unsigned)CPU_COUNT(&cores);
     for (uint32_t i = 0; i < t->started; i++) {
-        unsigned skip = (base + i + 1) % (unsigned)CPU_COUNT(&all);
-        size_t cpu = 0;
-        for (; !CPU_ISSET(cpu, &all) || skip > 0; cpu++) {
-            skip -= CPU_ISSET(cpu, &all) ? 1 : 0;
-        }
+        unsigned place = (base + i + 1) % (unsigned)CPU_COUNT(&all);
         cpu_set_t one;
         CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
+        CPU_SET(place < first ? processor_at(&cores, place) : processor_at(&others, place - first), &one);
         (void)pthread_setaffinity_np(t->helpers[i].thread, sizeof one, &one); /* advice */
     }
 }

@@ -15,7 +15,7 @@
 struct team;
 
 struct team *team_new(uint32_t threads); /* with the caller; >= 2. NULL without memory or threads */
-/* Keeps each helper on one processor of the calling thread's; teams take the processors in turn. The caller itself stays free. */
+/* Keeps each helper on one processor of the calling thread's; teams take the processors in turn, cores before their second threads. The caller itself stays free. */
 void team_pin(struct team *t);
 void team_free(struct team *t);              /* NULL is fine */
 uint32_t team_threads(const struct team *t); /* NULL: 1 */

@@ -81,7 +81,9 @@ struct pen_engine_options {
     bool strict; /* every node on `backend`, else loading fails with the list of nodes it cannot take */
     enum pen_pin pin;
     enum pen_isa cpu_isa_max; /* of the engine's own kernels, for all engines of the process */
-    bool cpu_forward;         /* small operators at the start of a graph run on the CPU though a device could */
+    bool
+        measure_kernels; /* kernels that compete for a node on the CPU are timed at the warm-up, and the quickest runs */
+    bool cpu_forward;    /* small operators at the start of a graph run on the CPU though a device could */
     uint32_t cpu_forward_max_elems;
     enum pen_mode mode;             /* DEBUG: runs leave a log of their nodes (penstock/debug.h) */
     enum pen_check check_numerics;  /* NaN and infinity are found at the node that makes them */
@@ -121,6 +123,7 @@ void pen_engine_free(struct pen_engine *engine); /* after its models; NULL is fi
 /* Flags and facts in effect. Borrowed until the engine is freed, or a flag of it is set. */
 const struct pen_flag *pen_engine_flags(const struct pen_engine *engine, size_t *ret_count);
 const char *pen_engine_backend(const struct pen_engine *engine); /* the chosen one */
+bool pen_engine_on_device(const struct pen_engine *engine); /* the backend computes on a device of its own: a GPU */
 const char *pen_engine_device(const struct pen_engine *engine);
 const char *pen_engine_library(const struct pen_engine *engine); /* provenance: "xnnpack-2022 avx512" */
 enum pen_precision pen_engine_precision(const struct pen_engine *engine);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "samples.h"
 
@@ -129,6 +130,22 @@ void sample_cpu_isa_max(void)
     cr_expect(!limited || strcmp(flag_of(&other, "xnnpack_limit"), "plain") == 0, "XNNPACK has chosen once");
     cr_expect(!limited || strstr(pen_engine_library(other.engine), "its own kernels plain"));
     world_close(&other);
+}
+
+void sample_cpu_kernels(void)
+{
+    for (int on = 0; on < 2; on++) {
+        struct world w;
+        char file[FOLDER_PATH_BYTES + 32];
+        world_open(&w, SETS("backend=xnnpack", "keep_measured=on", on ? "cpu_kernels=measured" : "cpu_kernels=rules"));
+        world_load(&w, graph_conv(1.0f));
+        world_run(&w, 4, DIMS(1, 16, 12, 12), world_zeros);
+        cr_assert_eq(w.ran, PEN_OK, "%s", w.error.text);
+        snprintf(file, sizeof file, "%s/" MEMO_FILE, w.folder);
+        const bool choice = strcmp(flag_of(&w, "xnnpack_isa"), "plain") != 0; /* else there is one kernel */
+        cr_expect_eq(access(file, R_OK) == 0, on != 0 && choice, "cpu_kernels %d: what was measured is kept", on);
+        world_close(&w);
+    }
 }
 
 void sample_placement(void)

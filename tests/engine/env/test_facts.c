@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include "backend/vulkan/instance.h"
 #include "env/env.h"
@@ -99,7 +103,7 @@ Test(facts, the_processor_has_what_the_kernel_says)
 }
 #endif
 
-Test(facts, cpu_isa_cpu_neon_cpu_count)
+Test(facts, cpu_isa_cpu_neon_cpu_count_cpu_cores)
 {
     struct pen_env *env = env_open();
     const char *isa = pen_env_get(env, "cpu_isa");
@@ -108,12 +112,33 @@ Test(facts, cpu_isa_cpu_neon_cpu_count)
     cr_assert_eq(sched_getaffinity(0, sizeof set, &set), 0);
     snprintf(count, sizeof count, "%d", CPU_COUNT(&set));
     cr_expect_str_eq(pen_env_get(env, "cpu_count"), count);
+    const int cores = atoi(pen_env_get(env, "cpu_cores"));
+    cr_expect(cores >= 1 && cores <= CPU_COUNT(&set), "%d cores of %s processors", cores, count);
 #if defined(__x86_64__)
     cr_expect_null(pen_env_get(env, "cpu_neon"));
     cr_expect_eq(strncmp(isa, "avx512", 6) == 0, on(env, "cpu_avx512"));
     cr_expect_eq(strcmp(isa, "avx512vnni") == 0, on(env, "cpu_avx512") && on(env, "cpu_avx512vnni"));
 #elif defined(__aarch64__)
     cr_expect(on(env, "cpu_neon") && strcmp(isa, "neon") == 0);
+#endif
+    pen_env_free(env);
+}
+
+/* What the program was told by the kernel; elsewhere there are no such facts. */
+Test(facts, cpu_arm_dot_cpu_arm_i8mm_cpu_arm_bf16)
+{
+    static const char *const names[] = {"cpu_arm_dot", "cpu_arm_i8mm", "cpu_arm_bf16"};
+    struct pen_env *env = env_open();
+#if defined(__aarch64__)
+    const bool has[] = {(getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0, (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0,
+                        (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0};
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_eq(on(env, names[i]), has[i], "%s", names[i]);
+    }
+#else
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_null(pen_env_get(env, names[i]));
+    }
 #endif
     pen_env_free(env);
 }

@@ -15,7 +15,8 @@
 struct few {
     struct graph *g;
     uint32_t in[FEW_MAX], out[FEW_MAX], nodes[FEW_MAX], in_count, out_count, node_count;
-    char kernels[FEW_MAX][64];
+    char kernels[FEW_MAX][64], reasons[FEW_MAX][160];
+    uint64_t (*now_ns)(void); /* NULL: nothing is timed */
     uint32_t kernel_count;
 };
 
@@ -142,6 +143,7 @@ static void kernel_note(void *context, uint32_t index, const char *kernel, const
     struct few *f = context;
     (void)index;
     cr_assert_not_null(why);
+    strncpy(f->reasons[f->kernel_count], why, sizeof f->reasons[0] - 1);
     strncpy(f->kernels[f->kernel_count++], kernel, sizeof f->kernels[0] - 1);
 }
 
@@ -152,6 +154,20 @@ uint32_t few_kernels(const struct few *f, const char *start)
         count += strncmp(f->kernels[i], start, strlen(start)) == 0;
     }
     return count;
+}
+
+uint32_t few_reasons(const struct few *f, const char *words)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->kernel_count; i++) {
+        count += strstr(f->reasons[i], words) != NULL;
+    }
+    return count;
+}
+
+void few_measure(struct few *f, uint64_t (*now_ns)(void))
+{
+    f->now_ns = now_ns;
 }
 
 struct outcome {
@@ -169,6 +185,8 @@ static void once(struct few *f, const struct shape_env *env, struct backend_conf
     struct exec *exec = NULL;
     struct buffer_view out[FEW_MAX];
     const struct partition part = {f->nodes, f->node_count, f->in, f->in_count, f->out, f->out_count};
+    config.measure_kernels = f->now_ns != NULL;
+    config.now_ns = f->now_ns;
     cr_assert_eq(ops->open(&config, &backend, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(ops->plan_new(backend, f->g, &part, &plan, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(ops->exec_new(plan, env, &exec, &error), PEN_OK, "%s", error.text);

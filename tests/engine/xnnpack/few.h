@@ -36,6 +36,10 @@ uint32_t few_conv(struct few *f, uint32_t x, uint32_t w, uint32_t bias, struct f
 void few_output(struct few *f, uint32_t value);
 /* Kernels whose text begins so, of the last check. */
 uint32_t few_kernels(const struct few *f, const char *start);
+/* Kernels are timed by this clock, and the quickest runs. */
+void few_measure(struct few *f, uint64_t (*now_ns)(void));
+/* Kernels of the last check whose reason has the words. */
+uint32_t few_reasons(const struct few *f, const char *words);
 /* joined: nodes that run with another; UINT32_MAX = any number. */
 void few_run(struct few *f, uint32_t joined);
 void few_free(struct few *f);
