@@ -29,12 +29,12 @@ void model_files_fini(struct model_files *files)
 static uint64_t highest_version(const char *folder)
 {
     uint64_t highest = 0;
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     DIR *dir = opendir(folder);
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
         uint64_t version = reference_version(item->d_name);
-        if (version > highest && folder_path(path, folder, item->d_name) && stat(path, &info) == 0 &&
+        if (version > highest && disk_path(path, folder, item->d_name) && stat(path, &info) == 0 &&
             S_ISDIR(info.st_mode))
             highest = version;
     }
@@ -73,14 +73,14 @@ static enum pen_status version_alone(struct model_files *files, const char *whol
 static enum pen_status folders_find(struct model_files *files, const char *folder, const char *name, uint64_t version,
                                     struct pen_error *reterr)
 {
-    char whole[FOLDER_PATH_BYTES], number[24];
+    char whole[DISK_PATH_BYTES], number[24];
     if (!realpath(folder, whole))
-        return folder_failed("read", folder, reterr);
+        return disk_failed("read", folder, reterr);
     if (reference_version(last_part(whole)) && highest_version(whole) == 0)
         return version_alone(files, whole, name, version, reterr);
     uint64_t highest = highest_version(whole);
     snprintf(number, sizeof number, "%" PRIu64, highest);
-    if (highest == 0 || !folder_path(files->version, whole, number))
+    if (highest == 0 || !disk_path(files->version, whole, number))
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
                              "%.500s has no version: put the model at %.100s/1/model.onnx, model.tflite or model.json; "
                              "`penstock import FILE` does",
@@ -95,12 +95,12 @@ static enum pen_status folders_find(struct model_files *files, const char *folde
 /* Links are followed to files of this model, as Kubernetes makes them, and nowhere else. */
 static int file_open(const struct model_files *files, const char *path, uint64_t *ret_bytes, struct pen_error *reterr)
 {
-    char real[FOLDER_PATH_BYTES];
+    char real[DISK_PATH_BYTES];
     struct stat info;
     size_t home = strlen(files->model);
     int fd = realpath(path, real) ? open(real, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     if (fd < 0) {
-        folder_failed("read", path, reterr);
+        disk_failed("read", path, reterr);
         return -1;
     }
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && strncmp(real, files->model, home) == 0 && real[home] == '/') {
@@ -134,7 +134,7 @@ static enum pen_status file_add(const struct walk *walk, const char *path, struc
     bool good = content_digest_of_fd(fd, &digest, &read_bytes);
     close(fd);
     if (!good)
-        return folder_failed("read", path, reterr);
+        return disk_failed("read", path, reterr);
     if (bytes != read_bytes)
         return pen_error_set(reterr, PEN_ERR_BUSY, "%.500s changed while it was read: push when nobody writes to it",
                              path);
@@ -147,12 +147,12 @@ static enum pen_status folder_walk(const struct walk *walk, const char *folder, 
 static enum pen_status item_add(const struct walk *walk, const char *folder, const char *name, unsigned depth,
                                 struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     if (name[0] == '.')
         return PEN_OK;
-    if (!folder_path(path, folder, name) || stat(path, &info) != 0)
-        return folder_failed("read", path, reterr);
+    if (!disk_path(path, folder, name) || stat(path, &info) != 0)
+        return disk_failed("read", path, reterr);
     if (!S_ISDIR(info.st_mode))
         return file_add(walk, path, reterr);
     if (walk->beside && depth == 0 && reference_version(name) != 0)
@@ -166,7 +166,7 @@ static enum pen_status folder_walk(const struct walk *walk, const char *folder, 
     DIR *dir = depth < MANIFEST_DEPTH_MAX ? opendir(folder) : NULL;
     if (!dir)
         return depth < MANIFEST_DEPTH_MAX
-                   ? folder_failed("read", folder, reterr)
+                   ? disk_failed("read", folder, reterr)
                    : pen_error_set(reterr, PEN_ERR_TOO_LARGE, "%.500s is too deep: at most %u folders travel", folder,
                                    MANIFEST_DEPTH_MAX);
     enum pen_status status = PEN_OK;
@@ -206,11 +206,11 @@ enum pen_status model_files_read(const char *folder, const char *name, uint64_t 
 
 int model_files_open(const struct model_files *files, size_t index, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     uint64_t bytes = 0;
     const struct manifest_file *file = &files->manifest.files[index];
-    if (!folder_path(path, files->version, file->path) || access(path, F_OK) != 0)
-        folder_path(path, files->model, file->path);
+    if (!disk_path(path, files->version, file->path) || access(path, F_OK) != 0)
+        disk_path(path, files->model, file->path);
     int fd = file_open(files, path, &bytes, reterr);
     if (fd >= 0 && bytes != file->bytes) {
         close(fd);

@@ -6,14 +6,13 @@
 #ifndef MODEL_FILES_H
 #define MODEL_FILES_H
 
-#include "folder.h"
+#include "disk.h"
 #include "manifest.h"
 
 /* Where a file of the manifest lies; in its order. */
 struct model_files {
     struct manifest manifest;
-    char model[FOLDER_PATH_BYTES],
-        version[FOLDER_PATH_BYTES]; /* folders; model "": the version's folder stands alone */
+    char model[DISK_PATH_BYTES], version[DISK_PATH_BYTES]; /* folders; model "": the version's folder stands alone */
 };
 
 /*

@@ -276,7 +276,7 @@ static bool file_pass(int from, int to, uint64_t bytes)
     uint64_t at = 0;
     while (at < bytes) {
         ssize_t got = pread(from, block, sizeof block, (off_t)at);
-        if (got <= 0 || !folder_pwrite(to, block, (size_t)got, at))
+        if (got <= 0 || !disk_pwrite(to, block, (size_t)got, at))
             return false;
         at += (uint64_t)got;
     }
@@ -286,17 +286,17 @@ static bool file_pass(int from, int to, uint64_t bytes)
 static enum pen_status file_unpack(const struct pull *pull, const struct manifest_file *file, const char *folder,
                                    struct pen_error *reterr)
 {
-    char blob[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES];
+    char blob[DISK_PATH_BYTES], path[DISK_PATH_BYTES];
     store_blob_path(pull->store, &file->digest, blob);
-    if (!folder_path(path, folder, file->path))
+    if (!disk_path(path, folder, file->path))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of %.200s is too long", file->path);
-    enum pen_status status = folder_make_above(path, reterr);
+    enum pen_status status = disk_make_above(path, reterr);
     if (status != PEN_OK)
         return status;
     int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     int to = from >= 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
     if (to < 0 || !file_pass(from, to, file->bytes))
-        status = folder_failed("write", path, reterr);
+        status = disk_failed("write", path, reterr);
     if (from >= 0)
         close(from);
     if (to >= 0)
@@ -309,33 +309,33 @@ static enum pen_status folder_switch(const char *making, const char *path, const
 {
     bool had = rename(path, old) == 0;
     if (rename(making, path) != 0) {
-        enum pen_status status = folder_failed("make", path, reterr);
+        enum pen_status status = disk_failed("make", path, reterr);
         if (had && rename(old, path) != 0)
-            return folder_failed("put back", path, reterr);
+            return disk_failed("put back", path, reterr);
         return status;
     }
     if (had)
-        folder_remove(old);
+        disk_remove(old);
     return PEN_OK;
 }
 
 enum pen_status pull_unpack(const struct pull *pull, const struct pulled *pulled, const char *folder,
                             struct pen_error *reterr)
 {
-    char model[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES], making[FOLDER_PATH_BYTES], old[FOLDER_PATH_BYTES];
+    char model[DISK_PATH_BYTES], path[DISK_PATH_BYTES], making[DISK_PATH_BYTES], old[DISK_PATH_BYTES];
     char number[24], name[48], other[48];
     snprintf(number, sizeof number, "%" PRIu64, pulled->manifest.version);
-    folder_new_name(name);
-    folder_new_name(other);
-    if (!folder_path(model, folder, pulled->manifest.model) || !folder_path(path, model, number) ||
-        !folder_path(making, model, name) || !folder_path(old, model, other))
+    disk_new_name(name);
+    disk_new_name(other);
+    if (!disk_path(model, folder, pulled->manifest.model) || !disk_path(path, model, number) ||
+        !disk_path(making, model, name) || !disk_path(old, model, other))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path %.200s is too long", folder);
-    enum pen_status status = folder_make(making, reterr);
+    enum pen_status status = disk_make(making, reterr);
     for (size_t i = 0; status == PEN_OK && i < pulled->manifest.count; i++)
         status = file_unpack(pull, &pulled->manifest.files[i], making, reterr);
     if (status == PEN_OK)
         status = folder_switch(making, path, old, reterr);
     if (status != PEN_OK)
-        folder_remove(making);
+        disk_remove(making);
     return status;
 }

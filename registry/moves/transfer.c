@@ -138,7 +138,7 @@ static enum pen_status part_try(struct part_run *run, uint64_t last, struct pen_
     enum pen_status status = place_read(transfer->asked->place, &part, reterr);
     if (run->error) {
         errno = run->error;
-        return folder_failed("write", transfer->partial->path, reterr);
+        return disk_failed("write", transfer->partial->path, reterr);
     }
     if (status == PEN_OK && run->at <= last)
         status = pen_error_set(reterr, run->at > before ? PEN_ERR_UNAVAILABLE : PEN_ERR_CORRUPT,

@@ -137,7 +137,7 @@ static void content_answer(const struct sending *sending, const char *head, bool
 static void blob_answer(const struct sending *sending, const char *head, bool only_head,
                         const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     store_blob_path(sending->mirror->store, digest, path);
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file >= 0)
@@ -283,7 +283,7 @@ static enum pen_status listen_at(const char *address, int *ret_fd, struct pen_er
         *ret_fd = fd;
         return PEN_OK;
     }
-    enum pen_status status = folder_failed("serve models at", address, reterr);
+    enum pen_status status = disk_failed("serve models at", address, reterr);
     if (fd >= 0)
         close(fd);
     return status;

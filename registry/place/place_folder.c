@@ -1,5 +1,5 @@
 /* place_folder.c - a registry that is a folder. */
-#include "folder.h"
+#include "disk.h"
 #include "place_kind.h"
 
 #include <dirent.h>
@@ -17,13 +17,13 @@
 static enum pen_status content_open(const struct place *place, const char *key, int *ret_fd, uint64_t *ret_bytes,
                                     struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
-    if (!folder_path(path, place->root, key))
+    if (!disk_path(path, place->root, key))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of %s is too long", key);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return folder_failed("read", path, reterr);
+        return disk_failed("read", path, reterr);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         close(fd);
         return pen_error_set(reterr, PEN_ERR_IO, "%.700s is no regular file", path);
@@ -48,7 +48,7 @@ static enum pen_status folder_read(struct place *place, const struct place_part 
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            status = folder_failed("read", part->key, reterr);
+            status = disk_failed("read", part->key, reterr);
         if (got <= 0 || !part->sink(part->context, at, block, (size_t)got))
             break;
         at += (uint64_t)got;
@@ -73,7 +73,7 @@ static bool block_pass(int from, int to, char *block, uint64_t *at, uint64_t siz
     if (got < 0)
         return errno == EINTR;
     errno = EIO; /* it became shorter while it was read */
-    if (got == 0 || (uint64_t)got > size - *at || !folder_pwrite(to, block, (size_t)got, *at))
+    if (got == 0 || (uint64_t)got > size - *at || !disk_pwrite(to, block, (size_t)got, *at))
         return false;
     *at += (uint64_t)got;
     return true;
@@ -92,9 +92,9 @@ static bool file_pass(int from, int to, uint64_t size)
 
 static enum pen_status file_put(const char *path, const struct place_content *content, struct pen_error *reterr)
 {
-    char other[FOLDER_PATH_BYTES], name[48];
+    char other[DISK_PATH_BYTES], name[48];
     const char *slash = strrchr(path, '/');
-    folder_new_name(name);
+    disk_new_name(name);
     snprintf(other, sizeof other, "%.*s%.47s", (int)(slash + 1 - path), path, name);
     int fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     bool good = fd >= 0 && file_pass(content->fd, fd, content->size);
@@ -102,7 +102,7 @@ static enum pen_status file_put(const char *path, const struct place_content *co
         good &= close(fd) == 0;
     if (good && rename(other, path) == 0)
         return PEN_OK;
-    enum pen_status status = folder_failed("write", path, reterr);
+    enum pen_status status = disk_failed("write", path, reterr);
     unlink(other);
     return status;
 }
@@ -110,13 +110,13 @@ static enum pen_status file_put(const char *path, const struct place_content *co
 static enum pen_status folder_write(struct place *place, const char *key, const struct place_content *content,
                                     struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
-    if (!folder_path(path, place->root, key) || strlen(path) > FOLDER_PATH_BYTES - 64)
+    char path[DISK_PATH_BYTES];
+    if (!disk_path(path, place->root, key) || strlen(path) > DISK_PATH_BYTES - 64)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of %s is too long", key);
-    enum pen_status status = folder_make_above(path, reterr);
+    enum pen_status status = disk_make_above(path, reterr);
     if (status != PEN_OK)
         return status;
-    return content->bytes ? folder_file_write(path, content->bytes, (size_t)content->size, reterr)
+    return content->bytes ? disk_file_write(path, content->bytes, (size_t)content->size, reterr)
                           : file_put(path, content, reterr);
 }
 
@@ -129,13 +129,13 @@ struct listing {
 
 static void list_below(struct listing *listing, const char *below, unsigned depth)
 {
-    char path[FOLDER_PATH_BYTES], inner[PLACE_KEY_BYTES];
+    char path[DISK_PATH_BYTES], inner[PLACE_KEY_BYTES];
     struct stat info;
-    DIR *dir = folder_path(path, listing->place->root, below) ? opendir(path) : NULL;
+    DIR *dir = disk_path(path, listing->place->root, below) ? opendir(path) : NULL;
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item && listing->goes_on; item = readdir(dir)) {
         int length = snprintf(inner, sizeof inner, "%s/%s", below, item->d_name);
-        if (item->d_name[0] == '.' || (size_t)length >= sizeof inner ||
-            !folder_path(path, listing->place->root, inner) || stat(path, &info) != 0)
+        if (item->d_name[0] == '.' || (size_t)length >= sizeof inner || !disk_path(path, listing->place->root, inner) ||
+            stat(path, &info) != 0)
             continue;
         if (S_ISDIR(info.st_mode) && depth < DEPTH_MAX)
             list_below(listing, inner, depth + 1);
@@ -152,7 +152,7 @@ static enum pen_status folder_list(struct place *place, const char *prefix, plac
     char below[PLACE_KEY_BYTES];
     struct listing listing = {.place = place, .tell = tell, .context = context, .goes_on = true};
     if (access(place->root, R_OK | X_OK) != 0)
-        return folder_failed("read the registry", place->root, reterr);
+        return disk_failed("read the registry", place->root, reterr);
     snprintf(below, sizeof below, "%.*s", (int)(strlen(prefix) - 1), prefix); /* without the slash at its end */
     list_below(&listing, below, 0);
     return PEN_OK;

@@ -13,16 +13,16 @@
 #define BLOCK_BYTES (256u * 1024u)
 
 struct exchange {
-    char folder[FOLDER_PATH_BYTES];
+    char folder[DISK_PATH_BYTES];
 };
 
-static void folder_default(char folder[FOLDER_PATH_BYTES])
+static void folder_default(char folder[DISK_PATH_BYTES])
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
     if (run && run[0] == '/' && strlen(run) < 1024)
-        snprintf(folder, FOLDER_PATH_BYTES, "%s/penstock-exchange", run);
+        snprintf(folder, DISK_PATH_BYTES, "%s/penstock-exchange", run);
     else
-        snprintf(folder, FOLDER_PATH_BYTES, "/tmp/penstock-exchange-%lu", (unsigned long)geteuid());
+        snprintf(folder, DISK_PATH_BYTES, "/tmp/penstock-exchange-%lu", (unsigned long)geteuid());
 }
 
 struct exchange *exchange_open(const char *folder, const char **ret_why)
@@ -59,12 +59,11 @@ void exchange_close(struct exchange *exchange)
 
 /* ---- contents ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool told_path(const struct exchange *exchange, const struct content_digest *digest,
-                      char path[FOLDER_PATH_BYTES])
+static bool told_path(const struct exchange *exchange, const struct content_digest *digest, char path[DISK_PATH_BYTES])
 {
-    char note[FOLDER_PATH_BYTES];
-    int fd = folder_path(note, exchange->folder, digest->hex) ? open(note, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    ssize_t got = fd >= 0 ? pread(fd, path, FOLDER_PATH_BYTES - 1, 0) : -1;
+    char note[DISK_PATH_BYTES];
+    int fd = disk_path(note, exchange->folder, digest->hex) ? open(note, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    ssize_t got = fd >= 0 ? pread(fd, path, DISK_PATH_BYTES - 1, 0) : -1;
     if (fd >= 0)
         close(fd);
     path[got > 0 ? got : 0] = '\0';
@@ -73,8 +72,8 @@ static bool told_path(const struct exchange *exchange, const struct content_dige
 
 static void told_forget(const struct exchange *exchange, const struct content_digest *digest)
 {
-    char note[FOLDER_PATH_BYTES];
-    if (folder_path(note, exchange->folder, digest->hex))
+    char note[DISK_PATH_BYTES];
+    if (disk_path(note, exchange->folder, digest->hex))
         unlink(note);
 }
 
@@ -100,7 +99,7 @@ static bool content_pass(int from, int to, uint64_t bytes, const struct content_
     content_hash_begin(&hash);
     while (good && at < bytes) {
         ssize_t got = pread(from, block, BLOCK_BYTES, (off_t)at);
-        good = got > 0 && (to < 0 || folder_pwrite(to, block, (size_t)got, at));
+        good = got > 0 && (to < 0 || disk_pwrite(to, block, (size_t)got, at));
         if (good)
             content_hash_add(&hash, block, (size_t)got);
         at += good ? (uint64_t)got : 0;
@@ -113,9 +112,9 @@ static bool content_pass(int from, int to, uint64_t bytes, const struct content_
 /* A second name for the file that was opened, in our store: the disk holds it once. */
 static bool content_link(int fd, struct partial *partial)
 {
-    char from[64], name[48], making[FOLDER_PATH_BYTES], blob[FOLDER_PATH_BYTES];
+    char from[64], name[48], making[DISK_PATH_BYTES], blob[DISK_PATH_BYTES];
     snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
-    folder_new_name(name);
+    disk_new_name(name);
     store_path(partial->store, "partial", name, making);
     store_blob_path(partial->store, &partial->digest, blob);
     if (linkat(AT_FDCWD, from, AT_FDCWD, making, AT_SYMLINK_FOLLOW) != 0)
@@ -135,7 +134,7 @@ static bool content_copy(int fd, struct partial *partial)
 
 bool exchange_take(const struct exchange *exchange, struct partial *partial)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     if (!told_path(exchange, &partial->digest, path))
         return false;
     int fd = content_open(path, partial->bytes);
@@ -151,25 +150,24 @@ bool exchange_take(const struct exchange *exchange, struct partial *partial)
 
 void exchange_tell(const struct exchange *exchange, const struct store *store, const struct content_digest *digest)
 {
-    char note[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES], whole[FOLDER_PATH_BYTES];
+    char note[DISK_PATH_BYTES], path[DISK_PATH_BYTES], whole[DISK_PATH_BYTES];
     store_blob_path(store, digest, path);
-    if (folder_path(note, exchange->folder, digest->hex) && realpath(path, whole))
-        folder_file_write(note, whole, strlen(whole), NULL); /* else the others fetch it themselves */
+    if (disk_path(note, exchange->folder, digest->hex) && realpath(path, whole))
+        disk_file_write(note, whole, strlen(whole), NULL); /* else the others fetch it themselves */
 }
 
 /* ---- the right to fetch -------------------------------------------------------------------------------------------------------------- */
 
-static bool lock_path(const struct exchange *exchange, const struct content_digest *digest,
-                      char path[FOLDER_PATH_BYTES])
+static bool lock_path(const struct exchange *exchange, const struct content_digest *digest, char path[DISK_PATH_BYTES])
 {
     char name[CONTENT_DIGEST_TEXT + 8];
     snprintf(name, sizeof name, "%s.lock", digest->hex);
-    return folder_path(path, exchange->folder, name);
+    return disk_path(path, exchange->folder, name);
 }
 
 int exchange_lock(const struct exchange *exchange, const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat named, ours;
     int fd = lock_path(exchange, digest, path) ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 && fstat(fd, &ours) == 0 &&
@@ -182,7 +180,7 @@ int exchange_lock(const struct exchange *exchange, const struct content_digest *
 
 void exchange_unlock(const struct exchange *exchange, const struct content_digest *digest, int lock)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     if (lock_path(exchange, digest, path))
         unlink(path); /* who waits for it sees another file under the name, and opens that */
     close(lock);

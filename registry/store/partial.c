@@ -13,9 +13,9 @@
 
 #define POLL_NS 10000000L /* while another process fetches */
 
-static void marks_path(const struct partial *partial, char path[FOLDER_PATH_BYTES])
+static void marks_path(const struct partial *partial, char path[DISK_PATH_BYTES])
 {
-    snprintf(path, FOLDER_PATH_BYTES, "%.4080s.parts", partial->path);
+    snprintf(path, DISK_PATH_BYTES, "%.4080s.parts", partial->path);
 }
 
 /* True while the descriptor is the file of that name: the process before us may have made it a blob. */
@@ -43,13 +43,13 @@ static bool lock_try(struct partial *partial)
 /* Marks of another size than this content has are no marks. */
 static enum pen_status marks_open(struct partial *partial, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     marks_path(partial, path);
     partial->marks = malloc(partial->parts + 1);
     partial->marks_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (!partial->marks || partial->marks_fd < 0)
-        return folder_failed("write", path, reterr);
+        return disk_failed("write", path, reterr);
     memset(partial->marks, '0', partial->parts + 1);
     bool kept = fstat(partial->fd, &info) == 0 && (uint64_t)info.st_size == partial->bytes &&
                 fstat(partial->marks_fd, &info) == 0 && (uint64_t)info.st_size == partial->parts &&
@@ -57,7 +57,7 @@ static enum pen_status marks_open(struct partial *partial, struct pen_error *ret
     if (!kept)
         partial_forget(partial);
     if (ftruncate(partial->fd, (off_t)partial->bytes) != 0)
-        return folder_failed("write", partial->path, reterr);
+        return disk_failed("write", partial->path, reterr);
     return PEN_OK;
 }
 
@@ -75,7 +75,7 @@ static enum pen_status lock_wait(struct partial *partial, bool (*stop)(void), bo
         if (lock_try(partial))
             return PEN_OK;
         if (errno != EWOULDBLOCK)
-            return folder_failed("write", partial->path, reterr);
+            return disk_failed("write", partial->path, reterr);
         if (stop && stop())
             return pen_error_set(reterr, PEN_ERR_CANCELLED, "the transfer was stopped");
     }
@@ -129,26 +129,26 @@ uint64_t partial_part_end(const struct partial *partial, size_t part)
 
 bool partial_write(struct partial *partial, const void *bytes, size_t count, uint64_t at)
 {
-    return folder_pwrite(partial->fd, bytes, count, at);
+    return disk_pwrite(partial->fd, bytes, count, at);
 }
 
 void partial_mark(struct partial *partial, size_t part)
 {
     partial->marks[part] = '1';
-    folder_pwrite(partial->marks_fd, "1", 1, part); /* without the mark the part is fetched again */
+    disk_pwrite(partial->marks_fd, "1", 1, part); /* without the mark the part is fetched again */
 }
 
 void partial_forget(struct partial *partial)
 {
     memset(partial->marks, '0', partial->parts + 1);
-    folder_pwrite(partial->marks_fd, partial->marks, partial->parts, 0);
+    disk_pwrite(partial->marks_fd, partial->marks, partial->parts, 0);
     if (ftruncate(partial->marks_fd, (off_t)partial->parts) != 0)
         partial->marks[partial->parts] = '0'; /* longer marks are no marks to the next process */
 }
 
 void partial_drop(struct partial *partial)
 {
-    char marks[FOLDER_PATH_BYTES];
+    char marks[DISK_PATH_BYTES];
     marks_path(partial, marks);
     unlink(marks);
     unlink(partial->path); /* last: who waits for the lock finds the content */
@@ -156,11 +156,11 @@ void partial_drop(struct partial *partial)
 
 enum pen_status partial_finish(struct partial *partial, bool sync, struct pen_error *reterr)
 {
-    char blob[FOLDER_PATH_BYTES], marks[FOLDER_PATH_BYTES];
+    char blob[DISK_PATH_BYTES], marks[DISK_PATH_BYTES];
     store_blob_path(partial->store, &partial->digest, blob);
     marks_path(partial, marks);
     if (fchmod(partial->fd, 0444) != 0 || (sync && fsync(partial->fd) != 0) || rename(partial->path, blob) != 0)
-        return folder_failed("keep", blob, reterr);
+        return disk_failed("keep", blob, reterr);
     unlink(marks);
     return PEN_OK;
 }

@@ -22,7 +22,7 @@ struct partial {
     size_t parts;
     unsigned char *marks; /* [parts] of '0' and '1' */
     int fd, marks_fd;
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
 };
 
 /*

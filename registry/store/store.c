@@ -20,18 +20,18 @@ struct store {
     uint64_t limit_bytes;
 };
 
-bool store_folder_usual(char folder[FOLDER_PATH_BYTES])
+bool store_folder_usual(char folder[DISK_PATH_BYTES])
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && cache[0] == '/')
-        return folder_path(folder, cache, "penstock/store");
-    return home && home[0] == '/' && folder_path(folder, home, ".cache/penstock/store");
+        return disk_path(folder, cache, "penstock/store");
+    return home && home[0] == '/' && disk_path(folder, home, ".cache/penstock/store");
 }
 
 enum pen_status store_open(const char *folder, uint64_t limit_bytes, struct store **ret_store, struct pen_error *reterr)
 {
     static const char *const kinds[] = {"blobs/sha256", "partial", "models", "views", "known"};
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     if (!*folder || strlen(folder) > FOLDER_BYTES - 1024)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the store's folder has %s name", *folder ? "too long a" : "no");
     struct store *store = calloc(1, sizeof *store);
@@ -41,8 +41,8 @@ enum pen_status store_open(const char *folder, uint64_t limit_bytes, struct stor
     store->limit_bytes = limit_bytes;
     enum pen_status status = PEN_OK;
     for (size_t i = 0; status == PEN_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
-        folder_path(path, folder, kinds[i]);
-        status = folder_make(path, reterr);
+        disk_path(path, folder, kinds[i]);
+        status = disk_make(path, reterr);
     }
     if (status != PEN_OK) {
         free(store);
@@ -67,12 +67,12 @@ uint64_t store_limit(const struct store *store)
     return store->limit_bytes;
 }
 
-void store_path(const struct store *store, const char *kind, const char *name, char path[FOLDER_PATH_BYTES])
+void store_path(const struct store *store, const char *kind, const char *name, char path[DISK_PATH_BYTES])
 {
-    snprintf(path, FOLDER_PATH_BYTES, "%s/%s/%s", store->folder, kind, name);
+    snprintf(path, DISK_PATH_BYTES, "%s/%s/%s", store->folder, kind, name);
 }
 
-void store_blob_path(const struct store *store, const struct content_digest *digest, char path[FOLDER_PATH_BYTES])
+void store_blob_path(const struct store *store, const struct content_digest *digest, char path[DISK_PATH_BYTES])
 {
     store_path(store, "blobs/sha256", digest->hex, path);
 }
@@ -85,7 +85,7 @@ static void used_now(const char *path)
 
 bool store_has(const struct store *store, const struct content_digest *digest, uint64_t bytes)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     store_blob_path(store, digest, path);
     if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode) || (uint64_t)info.st_size != bytes)
@@ -97,9 +97,9 @@ bool store_has(const struct store *store, const struct content_digest *digest, u
 enum pen_status store_blob_put(const struct store *store, const struct content_digest *digest, const void *bytes,
                                size_t count, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     store_blob_path(store, digest, path);
-    enum pen_status status = folder_file_write(path, bytes, count, reterr);
+    enum pen_status status = disk_file_write(path, bytes, count, reterr);
     if (status == PEN_OK)
         chmod(path, 0444);
     return status;
@@ -107,15 +107,15 @@ enum pen_status store_blob_put(const struct store *store, const struct content_d
 
 void store_blob_drop(const struct store *store, const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     store_blob_path(store, digest, path);
     unlink(path);
 }
 
 int store_lock(const struct store *store)
 {
-    char path[FOLDER_PATH_BYTES];
-    folder_path(path, store->folder, ".lock");
+    char path[DISK_PATH_BYTES];
+    disk_path(path, store->folder, ".lock");
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     while (fd >= 0 && flock(fd, LOCK_EX) != 0) {
         if (errno == EINTR)
@@ -136,7 +136,7 @@ static bool file_copy(const char *from, const char *to)
     uint64_t at = 0;
     ssize_t got = 1;
     while (good && (got = pread(in, block, BLOCK_BYTES, (off_t)at)) > 0) {
-        good = folder_pwrite(out, block, (size_t)got, at);
+        good = disk_pwrite(out, block, (size_t)got, at);
         at += (uint64_t)got;
     }
     int error = errno;
@@ -160,33 +160,33 @@ static bool content_link(const char *blob, const char *path)
 static enum pen_status file_put(const struct store *store, const char *folder, const char *name,
                                 const struct content_digest *digest, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES], blob[FOLDER_PATH_BYTES];
-    if (!folder_path(path, folder, name))
+    char path[DISK_PATH_BYTES], blob[DISK_PATH_BYTES];
+    if (!disk_path(path, folder, name))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of %.200s is too long", name);
     store_blob_path(store, digest, blob);
-    enum pen_status status = folder_make_above(path, reterr);
+    enum pen_status status = disk_make_above(path, reterr);
     if (status == PEN_OK && !content_link(blob, path))
-        status = folder_failed("make", path, reterr);
+        status = disk_failed("make", path, reterr);
     return status;
 }
 
 static enum pen_status files_put(const struct store *store, const char *folder, const struct content_digest *digest,
                                  const struct manifest *manifest, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
-    enum pen_status status = folder_make(folder, reterr);
+    char path[DISK_PATH_BYTES];
+    enum pen_status status = disk_make(folder, reterr);
     for (size_t i = 0; status == PEN_OK && i < manifest->count; i++)
         status = file_put(store, folder, manifest->files[i].path, &manifest->files[i].digest, reterr);
     if (status == PEN_OK)
         status = file_put(store, folder, ".manifest", digest, reterr);
-    if (status == PEN_OK && folder_path(path, folder, ".used"))
-        status = folder_file_write(path, "", 0, reterr);
+    if (status == PEN_OK && disk_path(path, folder, ".used"))
+        status = disk_file_write(path, "", 0, reterr);
     return status;
 }
 
 bool store_model_has(const struct store *store, const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     store_path(store, "models", digest->hex, path);
     if (access(path, F_OK) != 0)
         return false;
@@ -198,14 +198,14 @@ bool store_model_has(const struct store *store, const struct content_digest *dig
 /* What a process left that died while it made a model. The store is locked: nobody makes one now. */
 static void remove_unfinished(const struct store *store)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     store_path(store, "models", ".", path);
     DIR *dir = opendir(path);
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
         if (strncmp(item->d_name, ".new-", 5) != 0)
             continue;
         store_path(store, "models", item->d_name, path);
-        folder_remove(path);
+        disk_remove(path);
     }
     if (dir)
         closedir(dir);
@@ -214,21 +214,21 @@ static void remove_unfinished(const struct store *store)
 enum pen_status store_model_put(const struct store *store, const struct content_digest *digest,
                                 const struct manifest *manifest, struct pen_error *reterr)
 {
-    char name[48], making[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES];
+    char name[48], making[DISK_PATH_BYTES], path[DISK_PATH_BYTES];
     int lock = store_lock(store);
     if (lock < 0)
-        return folder_failed("lock the store", store->folder, reterr);
+        return disk_failed("lock the store", store->folder, reterr);
     enum pen_status status = PEN_OK;
-    folder_new_name(name);
+    disk_new_name(name);
     store_path(store, "models", name, making);
     store_path(store, "models", digest->hex, path);
     if (!store_model_has(store, digest)) {
         remove_unfinished(store);
         status = files_put(store, making, digest, manifest, reterr);
         if (status == PEN_OK && rename(making, path) != 0)
-            status = folder_failed("make", path, reterr);
+            status = disk_failed("make", path, reterr);
         if (status != PEN_OK)
-            folder_remove(making);
+            disk_remove(making);
     }
     close(lock);
     return status;
@@ -236,10 +236,10 @@ enum pen_status store_model_put(const struct store *store, const struct content_
 
 static bool file_right(const char *folder, const struct manifest_file *file)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct content_digest digest;
     uint64_t bytes = 0;
-    int fd = folder_path(path, folder, file->path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fd = disk_path(path, folder, file->path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     bool good = fd >= 0 && content_digest_of_fd(fd, &digest, &bytes) && bytes == file->bytes &&
                 content_digest_equal(&digest, &file->digest);
     if (fd >= 0)
@@ -250,7 +250,7 @@ static bool file_right(const char *folder, const struct manifest_file *file)
 enum pen_status store_model_check(const struct store *store, const struct content_digest *digest,
                                   const struct manifest *manifest, struct pen_error *reterr)
 {
-    char folder[FOLDER_PATH_BYTES];
+    char folder[DISK_PATH_BYTES];
     const char *wrong = NULL;
     store_path(store, "models", digest->hex, folder);
     for (size_t i = 0; i < manifest->count; i++) {
@@ -262,7 +262,7 @@ enum pen_status store_model_check(const struct store *store, const struct conten
     if (!wrong)
         return PEN_OK;
     int lock = store_lock(store);
-    folder_remove(folder);
+    disk_remove(folder);
     if (lock >= 0)
         close(lock);
     return pen_error_set(reterr, PEN_ERR_CORRUPT,
@@ -289,12 +289,12 @@ static char *manifest_read(const char *path, size_t *ret_bytes)
 enum pen_status store_manifest(const struct store *store, const struct content_digest *digest,
                                struct manifest *ret_manifest, struct pen_error *reterr)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     size_t bytes = 0;
     store_blob_path(store, digest, path);
     char *text = manifest_read(path, &bytes);
     if (!text)
-        return folder_failed("read", path, reterr);
+        return disk_failed("read", path, reterr);
     struct content_digest found = content_digest_of(text, bytes);
     enum pen_status status = content_digest_equal(&found, digest)
                                  ? manifest_parse(text, bytes, ret_manifest, reterr)
@@ -306,7 +306,7 @@ enum pen_status store_manifest(const struct store *store, const struct content_d
 void store_models(const struct store *store, void (*tell)(void *context, const struct content_digest *digest),
                   void *context)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct content_digest digest;
     store_path(store, "models", ".", path);
     DIR *dir = opendir(path);
@@ -320,7 +320,7 @@ void store_models(const struct store *store, void (*tell)(void *context, const s
 /* ---- what is known of a registry ----------------------------------------------------------------------------------------------------- */
 
 static void known_path(const struct store *store, const char *registry, const char *reference,
-                       char path[FOLDER_PATH_BYTES])
+                       char path[DISK_PATH_BYTES])
 {
     struct content_hash hash;
     content_hash_begin(&hash);
@@ -333,18 +333,18 @@ static void known_path(const struct store *store, const char *registry, const ch
 void store_known_put(const struct store *store, const char *registry, const char *reference,
                      const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct content_digest old;
     if (store_known(store, registry, reference, &old) && content_digest_equal(&old, digest))
         return;
     known_path(store, registry, reference, path);
-    folder_file_write(path, digest->hex, CONTENT_DIGEST_TEXT - 1, NULL); /* without it the registry must be there */
+    disk_file_write(path, digest->hex, CONTENT_DIGEST_TEXT - 1, NULL); /* without it the registry must be there */
 }
 
 bool store_known(const struct store *store, const char *registry, const char *reference,
                  struct content_digest *ret_digest)
 {
-    char path[FOLDER_PATH_BYTES], text[KNOWN_BYTES] = "";
+    char path[DISK_PATH_BYTES], text[KNOWN_BYTES] = "";
     known_path(store, registry, reference, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : -1;

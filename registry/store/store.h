@@ -14,13 +14,13 @@
 #ifndef STORE_H
 #define STORE_H
 
-#include "folder.h"
+#include "disk.h"
 #include "manifest.h"
 
 struct store;
 
 /* XDG_CACHE_HOME/penstock/store, else ~/.cache/penstock/store; false: there is no HOME. */
-bool store_folder_usual(char folder[FOLDER_PATH_BYTES]);
+bool store_folder_usual(char folder[DISK_PATH_BYTES]);
 /* limit_bytes: of all contents; 0 = none. Makes the folder. */
 enum pen_status store_open(const char *folder, uint64_t limit_bytes, struct store **ret_store,
                            struct pen_error *reterr);
@@ -28,8 +28,8 @@ void store_close(struct store *store); /* NULL is fine */
 const char *store_folder(const struct store *store);
 uint64_t store_limit(const struct store *store);
 
-void store_path(const struct store *store, const char *kind, const char *name, char path[FOLDER_PATH_BYTES]);
-void store_blob_path(const struct store *store, const struct content_digest *digest, char path[FOLDER_PATH_BYTES]);
+void store_path(const struct store *store, const char *kind, const char *name, char path[DISK_PATH_BYTES]);
+void store_blob_path(const struct store *store, const struct content_digest *digest, char path[DISK_PATH_BYTES]);
 /* True when the content is here; it counts as used now. */
 bool store_has(const struct store *store, const struct content_digest *digest, uint64_t bytes);
 /* Keeps a small content whose digest is `digest`. */

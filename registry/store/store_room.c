@@ -49,12 +49,12 @@ static bool inode_known(const struct inodes *inodes, ino_t inode)
 
 static void inodes_below(struct inodes *inodes, const char *folder, unsigned depth)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     DIR *dir = depth <= DEPTH_MAX ? opendir(folder) : NULL;
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0 ||
-            !folder_path(path, folder, item->d_name) || lstat(path, &info) != 0)
+            !disk_path(path, folder, item->d_name) || lstat(path, &info) != 0)
             continue;
         if (S_ISDIR(info.st_mode))
             inodes_below(inodes, path, depth + 1);
@@ -69,7 +69,7 @@ static void inodes_below(struct inodes *inodes, const char *folder, unsigned dep
 
 static uint64_t folder_bytes(const struct store *store, const char *kind)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     uint64_t bytes = 0;
     store_path(store, kind, ".", path);
@@ -138,7 +138,7 @@ static bool is_used(const struct room_search *search, const struct content_diges
 static void model_consider(void *context, const struct content_digest *digest)
 {
     struct room_search *search = context;
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info = {.st_mtim = {.tv_sec = 0}};
     if (is_used(search, digest))
         return;
@@ -166,7 +166,7 @@ static bool is_held(int folder, const char *name)
 /* Removes what no model has: contents, and what is left of transfers. */
 static void folder_sweep(const struct room_search *search, const char *kind, const struct inodes *kept)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct stat info;
     store_path(search->store, kind, ".", path);
     DIR *dir = opendir(path);
@@ -183,7 +183,7 @@ static void folder_sweep(const struct room_search *search, const char *kind, con
 
 static void sweep(const struct room_search *search)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct inodes kept = {.list = NULL};
     store_path(search->store, "models", ".", path);
     inodes_below(&kept, path, 0);
@@ -199,7 +199,7 @@ static void sweep(const struct room_search *search)
 /* The contents of a model that goes are as old as its last use: so the sweep takes them. */
 static void model_age(const struct room_search *search, const struct content_digest *digest)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     struct manifest manifest;
     struct timespec old[2] = {{.tv_sec = 1}, {.tv_nsec = UTIME_OMIT}};
     if (store_manifest(search->store, digest, &manifest, NULL) == PEN_OK) {
@@ -216,16 +216,16 @@ static void model_age(const struct room_search *search, const struct content_dig
 /* False: none may go. */
 static bool model_remove_oldest(struct room_search *search)
 {
-    char path[FOLDER_PATH_BYTES], gone[FOLDER_PATH_BYTES], name[48];
+    char path[DISK_PATH_BYTES], gone[DISK_PATH_BYTES], name[48];
     search->oldest.hex[0] = '\0';
     store_models(search->store, model_consider, search);
     if (!search->oldest.hex[0])
         return false;
     model_age(search, &search->oldest);
-    folder_new_name(name);
+    disk_new_name(name);
     store_path(search->store, "models", search->oldest.hex, path);
     store_path(search->store, "models", name, gone);
-    return rename(path, gone) == 0 && folder_remove(gone);
+    return rename(path, gone) == 0 && disk_remove(gone);
 }
 
 static enum pen_status room_search(struct room_search *search, struct pen_error *reterr)
@@ -257,7 +257,7 @@ enum pen_status store_room_make(const struct store *store, const struct content_
                              manifest->model, manifest->version, manifest->bytes, store_limit(store));
     struct room_search *search = calloc(1, sizeof *search);
     int lock = search ? store_lock(store) : -1;
-    enum pen_status status = lock >= 0 ? PEN_OK : folder_failed("lock the store", store_folder(store), reterr);
+    enum pen_status status = lock >= 0 ? PEN_OK : disk_failed("lock the store", store_folder(store), reterr);
     if (status == PEN_OK) {
         search->store = store;
         search->digest = digest;

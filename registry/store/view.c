@@ -17,15 +17,15 @@
 
 struct store_view {
     const struct store *store;
-    char folder[FOLDER_PATH_BYTES];
+    char folder[DISK_PATH_BYTES];
     int lock;
 };
 
 /* The view's own lock file, taken; -1: another process has it, or there is none. */
 static int lock_take(const char *folder, int flags)
 {
-    char path[FOLDER_PATH_BYTES];
-    int fd = folder_path(path, folder, ".lock") ? open(path, O_RDWR | O_CLOEXEC | flags, 0644) : -1;
+    char path[DISK_PATH_BYTES];
+    int fd = disk_path(path, folder, ".lock") ? open(path, O_RDWR | O_CLOEXEC | flags, 0644) : -1;
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
         return fd;
     close(fd);
@@ -34,17 +34,17 @@ static int lock_take(const char *folder, int flags)
 
 static bool is_alive(const char *folder)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     int fd = lock_take(folder, 0);
     if (fd >= 0)
         close(fd);
-    return fd < 0 && folder_path(path, folder, ".lock") && access(path, F_OK) == 0;
+    return fd < 0 && disk_path(path, folder, ".lock") && access(path, F_OK) == 0;
 }
 
 /* Each view, by its folder. The store is locked. */
 static void views_each(const struct store *store, void (*visit)(void *context, const char *folder), void *context)
 {
-    char path[FOLDER_PATH_BYTES], folder[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES], folder[DISK_PATH_BYTES];
     store_path(store, "views", ".", path);
     DIR *dir = opendir(path);
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
@@ -61,7 +61,7 @@ static void remove_dead(void *context, const char *folder)
 {
     (void)context;
     if (!is_alive(folder))
-        folder_remove(folder);
+        disk_remove(folder);
 }
 
 enum pen_status view_open(const struct store *store, struct store_view **ret_view, struct pen_error *reterr)
@@ -71,16 +71,16 @@ enum pen_status view_open(const struct store *store, struct store_view **ret_vie
     int lock = view ? store_lock(store) : -1;
     if (lock < 0) {
         free(view);
-        return folder_failed("lock the store", store_folder(store), reterr);
+        return disk_failed("lock the store", store_folder(store), reterr);
     }
     views_each(store, remove_dead, NULL);
-    folder_new_name(name);
+    disk_new_name(name);
     store_path(store, "views", name + 5, view->folder); /* behind ".new-" */
     view->store = store;
-    enum pen_status status = folder_make(view->folder, reterr);
+    enum pen_status status = disk_make(view->folder, reterr);
     view->lock = status == PEN_OK ? lock_take(view->folder, O_CREAT) : -1;
     if (status == PEN_OK && view->lock < 0)
-        status = folder_failed("lock", view->folder, reterr);
+        status = disk_failed("lock", view->folder, reterr);
     close(lock);
     if (status != PEN_OK) {
         free(view);
@@ -94,7 +94,7 @@ void view_close(struct store_view *view)
 {
     if (!view)
         return;
-    folder_remove(view->folder);
+    disk_remove(view->folder);
     close(view->lock);
     free(view);
 }
@@ -107,16 +107,16 @@ const char *view_folder(const struct store_view *view)
 static enum pen_status link_put(const char *folder, uint64_t version, const struct content_digest *digest,
                                 struct pen_error *reterr)
 {
-    char number[24], other[48], path[FOLDER_PATH_BYTES], making[FOLDER_PATH_BYTES];
+    char number[24], other[48], path[DISK_PATH_BYTES], making[DISK_PATH_BYTES];
     char to[sizeof UP + CONTENT_DIGEST_TEXT];
     snprintf(number, sizeof number, "%" PRIu64, version);
     snprintf(to, sizeof to, UP "%s", digest->hex);
-    folder_new_name(other);
-    if (!folder_path(path, folder, number) || !folder_path(making, folder, other))
+    disk_new_name(other);
+    if (!disk_path(path, folder, number) || !disk_path(making, folder, other))
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path of the store is too long");
     if (symlink(to, making) == 0 && rename(making, path) == 0)
         return PEN_OK;
-    enum pen_status status = folder_failed("make the link", path, reterr);
+    enum pen_status status = disk_failed("make the link", path, reterr);
     unlink(making);
     return status;
 }
@@ -124,13 +124,13 @@ static enum pen_status link_put(const char *folder, uint64_t version, const stru
 enum pen_status view_put(struct store_view *view, const char *name, uint64_t version,
                          const struct content_digest *digest, struct pen_error *reterr)
 {
-    char folder[FOLDER_PATH_BYTES];
+    char folder[DISK_PATH_BYTES];
     int lock = store_lock(view->store);
-    if (lock < 0 || !folder_path(folder, view->folder, name))
-        return folder_failed("lock the store", store_folder(view->store), reterr);
+    if (lock < 0 || !disk_path(folder, view->folder, name))
+        return disk_failed("lock the store", store_folder(view->store), reterr);
     enum pen_status status =
         store_model_has(view->store, digest)
-            ? folder_make(folder, reterr)
+            ? disk_make(folder, reterr)
             : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "%s@%" PRIu64 " has left the store", name, version);
     if (status == PEN_OK)
         status = link_put(folder, version, digest, reterr);
@@ -141,23 +141,23 @@ enum pen_status view_put(struct store_view *view, const char *name, uint64_t ver
 enum pen_status view_choose(struct store_view *view, const char *name, const uint64_t *versions, size_t count,
                             struct pen_error *reterr)
 {
-    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES],
+    char folder[DISK_PATH_BYTES], path[DISK_PATH_BYTES],
         text[POLICY_BYTES] = "{\"version_policy\": "
                              "{\"specific\": {\"versions\": [";
     size_t used = strlen(text);
     for (size_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRIu64, i ? ", " : "", versions[i]);
     used += used < sizeof text ? (size_t)snprintf(text + used, sizeof text - used, "]}}}\n") : 0;
-    if (used >= sizeof text || !folder_path(folder, view->folder, name) || !folder_path(path, folder, "config.json"))
+    if (used >= sizeof text || !disk_path(folder, view->folder, name) || !disk_path(path, folder, "config.json"))
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "too many versions of %s are asked for", name);
-    return folder_file_write(path, text, used, reterr);
+    return disk_file_write(path, text, used, reterr);
 }
 
 void view_drop(struct store_view *view, const char *name, uint64_t version)
 {
-    char folder[FOLDER_PATH_BYTES], number[24], path[FOLDER_PATH_BYTES];
+    char folder[DISK_PATH_BYTES], number[24], path[DISK_PATH_BYTES];
     snprintf(number, sizeof number, "%" PRIu64, version);
-    if (folder_path(folder, view->folder, name) && folder_path(path, folder, number))
+    if (disk_path(folder, view->folder, name) && disk_path(path, folder, number))
         unlink(path);
 }
 
@@ -170,7 +170,7 @@ struct use_look {
 
 static void links_tell(const struct use_look *look, const char *folder)
 {
-    char to[FOLDER_PATH_BYTES];
+    char to[DISK_PATH_BYTES];
     struct content_digest digest;
     DIR *dir = opendir(folder);
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir)) {
@@ -187,10 +187,10 @@ static void links_tell(const struct use_look *look, const char *folder)
 
 static void view_tell(void *context, const char *folder)
 {
-    char path[FOLDER_PATH_BYTES];
+    char path[DISK_PATH_BYTES];
     DIR *dir = is_alive(folder) ? opendir(folder) : NULL;
     for (const struct dirent *item = dir ? readdir(dir) : NULL; item; item = readdir(dir))
-        if (item->d_name[0] != '.' && folder_path(path, folder, item->d_name))
+        if (item->d_name[0] != '.' && disk_path(path, folder, item->d_name))
             links_tell(context, path);
     if (dir)
         closedir(dir);

@@ -86,7 +86,7 @@ static enum pen_status items_read(struct fetched *fetched, const char *list, str
 
 static enum pen_status store_get(struct fetched *fetched, const struct options *options, struct pen_error *reterr)
 {
-    char usual[FOLDER_PATH_BYTES];
+    char usual[DISK_PATH_BYTES];
     const char *folder = options->store;
     if (!*folder && !store_folder_usual(usual))
         return pen_error_set(reterr, PEN_ERR_INVALID, "there is no HOME: name the folder for models with --store");

@@ -57,7 +57,7 @@ static struct place *registry_open(const struct common *common, const char *text
 
 static struct store *store_here(const struct common *common, const struct remote_options *o, int *ret_exit)
 {
-    char folder[FOLDER_PATH_BYTES] = "";
+    char folder[DISK_PATH_BYTES] = "";
     struct store *store = NULL;
     struct pen_error error = {.status = PEN_OK};
     if (!*o->store && !store_folder_usual(folder))

@@ -1,5 +1,5 @@
-/* folder.c - mkdir -p, rm -r, whole writes. */
-#include "folder.h"
+/* disk.c - mkdir -p, rm -r, whole writes. */
+#include "disk.h"
 
 #include "job_id.h"
 
@@ -14,49 +14,49 @@
 
 #define DEPTH_MAX 16u
 
-enum pen_status folder_failed(const char *what, const char *path, struct pen_error *reterr)
+enum pen_status disk_failed(const char *what, const char *path, struct pen_error *reterr)
 {
     int error = errno;
     return pen_error_set(reterr, error == ENOENT ? PEN_ERR_NOT_FOUND : PEN_ERR_IO, "cannot %s %.700s: %s", what, path,
                          strerror(error));
 }
 
-bool folder_path(char path[FOLDER_PATH_BYTES], const char *root, const char *name)
+bool disk_path(char path[DISK_PATH_BYTES], const char *root, const char *name)
 {
-    int length = snprintf(path, FOLDER_PATH_BYTES, "%s/%s", root, name);
-    return length > 0 && (unsigned)length < FOLDER_PATH_BYTES;
+    int length = snprintf(path, DISK_PATH_BYTES, "%s/%s", root, name);
+    return length > 0 && (unsigned)length < DISK_PATH_BYTES;
 }
 
-void folder_new_name(char name[48])
+void disk_new_name(char name[48])
 {
     snprintf(name, 48, ".new-%016" PRIx64, random_u64());
 }
 
-enum pen_status folder_make(const char *path, struct pen_error *reterr)
+enum pen_status disk_make(const char *path, struct pen_error *reterr)
 {
-    char above[FOLDER_PATH_BYTES];
+    char above[DISK_PATH_BYTES];
     if (strlen(path) >= sizeof above)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the path %.200s... is too long", path);
     memcpy(above, path, strlen(path) + 1);
     for (char *slash = strchr(above + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(above, 0777) != 0 && errno != EEXIST)
-            return folder_failed("make the folder", above, reterr);
+            return disk_failed("make the folder", above, reterr);
         *slash = '/';
     }
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return folder_failed("make the folder", path, reterr);
+        return disk_failed("make the folder", path, reterr);
     return PEN_OK;
 }
 
-enum pen_status folder_make_above(const char *path, struct pen_error *reterr)
+enum pen_status disk_make_above(const char *path, struct pen_error *reterr)
 {
-    char above[FOLDER_PATH_BYTES];
+    char above[DISK_PATH_BYTES];
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path)
         return PEN_OK;
     snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
-    return folder_make(above, reterr);
+    return disk_make(above, reterr);
 }
 
 static bool remove_below(int parent, const char *name, unsigned depth)
@@ -76,12 +76,12 @@ static bool remove_below(int parent, const char *name, unsigned depth)
     return good && (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
 }
 
-bool folder_remove(const char *path)
+bool disk_remove(const char *path)
 {
     return remove_below(AT_FDCWD, path, 0);
 }
 
-bool folder_pwrite(int fd, const void *bytes, size_t count, uint64_t at)
+bool disk_pwrite(int fd, const void *bytes, size_t count, uint64_t at)
 {
     const char *from = bytes;
     while (count > 0) {
@@ -95,19 +95,19 @@ bool folder_pwrite(int fd, const void *bytes, size_t count, uint64_t at)
     return true;
 }
 
-enum pen_status folder_file_write(const char *path, const void *bytes, size_t count, struct pen_error *reterr)
+enum pen_status disk_file_write(const char *path, const void *bytes, size_t count, struct pen_error *reterr)
 {
-    char other[FOLDER_PATH_BYTES], name[48];
+    char other[DISK_PATH_BYTES], name[48];
     const char *slash = strrchr(path, '/');
-    folder_new_name(name);
+    disk_new_name(name);
     int length = snprintf(other, sizeof other, "%.*s%s", (int)(slash ? slash + 1 - path : 0), path, name);
     int fd = (unsigned)length < sizeof other ? open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
-    bool good = fd >= 0 && folder_pwrite(fd, bytes, count, 0) && fsync(fd) == 0;
+    bool good = fd >= 0 && disk_pwrite(fd, bytes, count, 0) && fsync(fd) == 0;
     if (fd >= 0)
         good &= close(fd) == 0;
     if (good && rename(other, path) == 0)
         return PEN_OK;
-    enum pen_status status = folder_failed("write", path, reterr);
+    enum pen_status status = disk_failed("write", path, reterr);
     if (fd >= 0)
         unlink(other);
     return status;
