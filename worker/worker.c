@@ -237,7 +237,8 @@ static int models_load(struct worker *worker)
     struct pen_env *env = NULL;
     if (models_fetch(worker, &error) != PEN_OK) {
         log_event(LOG_ERROR, "start_failed", "status=%s error=%s", pen_status_name(error.status), error.text);
-        return error.status == PEN_ERR_INVALID ? WORKER_EXIT_USAGE : WORKER_EXIT_FAILED;
+        return error.status == PEN_ERR_INVALID || error.status == PEN_ERR_UNSUPPORTED ? WORKER_EXIT_USAGE
+                                                                                      : WORKER_EXIT_FAILED;
     }
     const struct options *options = worker->options;
     enum pen_status status = catalog_scan(options->models, options->model_choices.items, options->model_choices.count,
