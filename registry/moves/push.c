@@ -25,8 +25,7 @@ struct uploads {
     struct pen_error error;
 };
 
-/* What a digest names never changes: a content of the right size that is there stays. A folder is read to be sure: it
-   costs nothing there, and mends what a disk has spoilt. */
+/* What a digest names never changes: a content of the right size that is there stays. */
 static bool is_there(struct place *place, const char *key, const struct manifest_file *file)
 {
     uint64_t bytes = 0;

@@ -125,9 +125,12 @@ static bool part_take(void *context, uint64_t position, const void *bytes, size_
     return run->at < run->end;
 }
 
-static bool stopped(const struct transfer *transfer)
+static bool stopped(struct transfer *transfer)
 {
-    return transfer->status != PEN_OK || (transfer->asked->stop && transfer->asked->stop());
+    pthread_mutex_lock(&transfer->lock);
+    bool failed = transfer->status != PEN_OK;
+    pthread_mutex_unlock(&transfer->lock);
+    return failed || (transfer->asked->stop && transfer->asked->stop());
 }
 
 static enum pen_status part_try(struct part_run *run, uint64_t last, struct pen_error *reterr)

@@ -86,11 +86,6 @@ bool place_writable(const struct place *place)
     return place->kind->writable;
 }
 
-bool place_is_folder(const struct place *place)
-{
-    return place->kind == &place_folder;
-}
-
 enum pen_status place_read(struct place *place, const struct place_part *part, struct pen_error *reterr)
 {
     return place->kind->read(place, part, reterr);

@@ -32,7 +32,6 @@ void place_close(struct place *place); /* NULL is fine */
 void place_hurry(struct place *place); /* http_client_hurry */
 const char *place_text(const struct place *place);
 bool place_writable(const struct place *place);
-bool place_is_folder(const struct place *place);
 
 /* A part of a content; last = UINT64_MAX: up to its end. A server that knows no ranges sends the whole content: the sink
    is told the position of what comes. */
