@@ -34,6 +34,7 @@ runtime|libwebp7|image decoding in the worker, the client library and the comman
 runtime|libwebpdemux2|the first frame of animated WebP pictures
 runtime|zlib1g|compressed bodies in the gateway
 runtime|libnghttp2-14*|HTTP/2 of the gateway, for gRPC
+runtime|libcurl4*|models from web servers and buckets, opened at run time
 runtime|libxnnpack0*|fast CPU kernels
 runtime|libpthreadpool0*|threads of those kernels
 runtime|libncursesw6*|the live view of `penstock top`
@@ -53,6 +54,7 @@ build|libxxhash-dev|request digests
 build|libcjson-dev|JSON
 build|libpng-dev|image decoding
 build|zlib1g-dev|compressed bodies in the gateway
+build|libcurl4-openssl-dev|models from web servers and buckets
 build|libnghttp2-dev|HTTP/2 of the gateway, for gRPC
 build|libjpeg-dev|image decoding
 build|libwebp-dev|image decoding

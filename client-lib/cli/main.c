@@ -18,7 +18,7 @@ static const struct command commands[] = {
     {"stats", "the pool's counters, once", command_stats},
     {"load", "measure latency and throughput under load", command_load},
     {"plan", "which workers and settings hold a promise about latency", command_plan},
-    {"model", "load, unload and label models while they serve", command_model},
+    {"model", "load, unload and label models while they serve; push and pull them", command_model},
     {"explain", "why a job ran where it did, waits, or was refused", command_explain},
     {"trace", "show a job's life, or those of slow and failed jobs", command_trace},
     {"log-level", "change how much the pool logs", command_log_level},

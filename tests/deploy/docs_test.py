@@ -138,7 +138,7 @@ def files():
     known = {"config", "help", "version", "build", "target", "set", "profile"}
     for program in (["penstock-broker"], ["penstock-worker"], *(["penstock", c] for c in commands)):
         known |= set(re.findall(r"`--(?:\[no-\])?([a-z-]+)", subprocess.run([BIN / program[0], *program[1:], "--settings-markdown"], capture_output=True, text=True).stdout))
-    for name in ("TUTORIAL.md", "MODELS.md", "RUNBOOK.md", "METRICS.md", "LIMITS.md"):
+    for name in ("TUTORIAL.md", "MODELS.md", "REGISTRY.md", "RUNBOOK.md", "METRICS.md", "LIMITS.md"):
         text = (DEPLOY / name).read_text()
         used = set(re.findall(r"\bpenstock ([a-z-]+)\b", " ".join(re.findall(r"`(penstock [^`]*)`", text) + [c for _, c in blocks(DEPLOY / name)])))
         check(used <= commands, f"{name} uses subcommands that there are: {used - commands}")

@@ -224,6 +224,9 @@ def werror():
 def folders():
     expect(not plain().compiles("broker/"), "PENSTOCK_FOLDERS leaves the broker out")
     expect(Build("-DPENSTOCK_FOLDERS=proto;broker").compiles("broker/"), "PENSTOCK_FOLDERS takes the broker in")
+    off, on = (Build(f"-DPENSTOCK_FOLDERS=proto;{registry}engine;worker") for registry in ("", "registry;"))
+    expect(off.compiles("worker/models/fetched_none.c") and not off.compiles("registry/"), "PENSTOCK_FOLDERS without registry: workers read folders alone")
+    expect(on.compiles("worker/models/fetched.c") and on.compiles("registry/"), "PENSTOCK_FOLDERS with registry: workers pull models")
 
 
 def tests():

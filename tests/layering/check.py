@@ -18,8 +18,8 @@ from pathlib import Path
 
 import rooms
 
-FOLDERS = ["proto", "picture", "engine", "broker", "worker", "client-lib"]
-PROGRAMS = {"engine/tools": "engine-tools", "engine/examples": "engine-examples", "client-lib/examples": "examples", "client-lib/gateway": "gateway"}  # programs in a library's folder: they have rules of their own
+FOLDERS = ["proto", "picture", "registry", "engine", "broker", "worker", "client-lib"]
+PROGRAMS = {"engine/tools": "engine-tools", "engine/examples": "engine-examples", "client-lib/examples": "examples", "client-lib/gateway": "gateway", "client-lib/cli": "cli"}  # programs in a library's folder: they have rules of their own
 
 ROOMY_PROGRAMS = ["client-lib/gateway"]  # those with rooms of their own
 
@@ -31,26 +31,29 @@ PROTO_BASE = {"penstock/status.h", "penstock/dtype.h", "penstock/tensor.h", "pen
 MAY_SEE = {
     "proto": set(),
     "picture": {"proto:base"},
+    "registry": {"proto"},
     "engine": {"proto:base"},
     "broker": {"proto"},
-    "worker": {"proto", "engine:public", "picture"},
+    "worker": {"proto", "engine:public", "picture", "registry"},
     "client-lib": {"proto", "picture"},
     "engine-tools": {"proto", "engine", "picture"},
     "engine-examples": {"proto:base", "engine:public"},
     "examples": {"proto", "client-lib:public"},
     "gateway": {"proto", "client-lib:public"},
+    "cli": {"proto", "client-lib", "picture", "registry"},
 }
 
 # Libraries beyond libc, by the start of the header's name, and the folders that may use them.
 LIBRARIES = {
-    "zmq": {"broker", "worker", "client-lib"},
+    "zmq": {"broker", "worker", "client-lib", "cli"},
     "hiredis": {"broker"},
     "microhttpd": {"broker"},
-    "protobuf-c": {"proto", "broker", "worker", "client-lib", "gateway"},
+    "protobuf-c": {"proto", "broker", "worker", "client-lib", "gateway", "cli"},
     "nghttp2": {"gateway"},
     "xxhash.h": {"proto", "engine"},
-    "sodium": {"proto", "engine"},
-    "cjson": {"engine", "engine-tools", "worker", "client-lib", "broker", "examples"},
+    "sodium": {"proto", "registry", "engine"},
+    "curl/": {"registry"},
+    "cjson": {"registry", "engine", "engine-tools", "worker", "client-lib", "broker", "examples", "cli"},
     "xnnpack.h": {"engine"},
     "vulkan/vulkan.h": {"engine"},
     "pthreadpool.h": {"engine"},
@@ -62,8 +65,8 @@ LIBRARIES = {
     "jpeglib.h": {"picture"},
     "jerror.h": {"picture"},
     "webp/": {"picture"},
-    "curses.h": {"client-lib"},
-    "ncurses": {"client-lib"},
+    "curses.h": {"cli"},
+    "ncurses": {"cli"},
     "criterion": set(),
 }
 

@@ -311,6 +311,8 @@ static void *watch_main(void *argument)
         changed |= room_step(watch);
         if (clock_now_us() >= look_us && !watch_stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
+            if (looks && watch->context.fetched)
+                fetched_look(watch->context.fetched, watch->context.catalog);
             changed |= looks && watch_look(watch, &again);
             look_us = clock_now_us() + (again ? 0 : interval_us);
         }

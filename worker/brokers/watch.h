@@ -16,6 +16,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
+#include "fetched.h"
 #include "hello.h"
 #include "measurer.h"
 #include "orders.h"
@@ -33,6 +34,7 @@ struct watch_context {
     struct outbox *outbox;     /* woken when a hello is posted or an order is done */
     struct orders *orders;     /* borrowed */
     struct measurer *measurer; /* told of each change; NULL = nothing is measured */
+    struct fetched *fetched;   /* borrowed; asked before each look; NULL = the models lie in a folder */
     struct states *states;     /* borrowed; models with open sequences are kept */
 };
 

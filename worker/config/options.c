@@ -16,7 +16,23 @@ static const struct setting table[] = {
     {"broker-key", SETTING_TEXT, offsetof(struct options, broker_key), "", NULL, 0, 0, NULL,
      "the broker's public key, 64 hex digits"},
     {"models", SETTING_TEXT, offsetof(struct options, models), "models", NULL, 0, 0, NULL,
-     "folder of models: NAME/VERSION/ with model.onnx, model.tflite or a TensorFlow.js model.json; config.json beside"},
+     "folder of models: NAME/VERSION/ with model.onnx, model.tflite or a TensorFlow.js model.json; config.json beside; "
+     "or registry:NAME[@VERSION|:LABEL],... of --registry"},
+    {"registry", SETTING_TEXT, offsetof(struct options, registry), "", NULL, 0, 0, NULL,
+     "where models are: a folder, http://HOST/PATH, s3://BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX"},
+    {"store", SETTING_TEXT, offsetof(struct options, store), "", NULL, 0, 0, NULL,
+     "folder for what was pulled; default ~/.cache/penstock/store"},
+    {"store-limit", SETTING_BYTES, offsetof(struct options, store_limit), "0", "bytes", 0, INT64_MAX, NULL,
+     "of the store: beyond it the models used least recently go, those in use never; 0 = no bound"},
+    {"exchange", SETTING_TEXT, offsetof(struct options, exchange), "auto", NULL, 0, 0, NULL,
+     "folder in which stores of this user and host find each other; auto = in XDG_RUNTIME_DIR or /tmp; none"},
+    {"share-models", SETTING_TEXT, offsetof(struct options, share_models), "none", NULL, 0, 0, NULL,
+     "serve what is in the store to other workers, by digest: an address such as 0.0.0.0:5560, or none"},
+    {"model-peers", SETTING_TEXT, offsetof(struct options, model_peers), "", NULL, 0, 0, NULL,
+     "HOST:PORT of workers with --share-models, this one among them, separated by commas: they are asked before the "
+     "registry; a name with several addresses stands for all of them"},
+    {"transfers", SETTING_INT, offsetof(struct options, transfers), "4", "connections", 1, 32, NULL,
+     "at a time, from the registry or other workers"},
     {"model", SETTING_LIST, offsetof(struct options, model_choices), NULL, NULL, 0, 0, NULL,
      "serve only NAME or NAME:VERSION (may be repeated)"},
     {"placement", SETTING_CHOICE, offsetof(struct options, placement), "fallback", NULL, 0, 0, "strict|fallback",
@@ -64,7 +80,9 @@ static const struct setting table[] = {
      "that "
      "compute (Linux 6.12 on); 0 = the kernel's own"},
     {"watch", SETTING_DURATION, offsetof(struct options, watch_us), "0", NULL, 0, 3600000000, NULL,
-     "look at the folder of models this often: load what is new, unload what has gone; 0 = only at start"},
+     "look at the folder of models, or ask the registry, this often: load what is new, unload what has gone; 0 = only "
+     "at "
+     "start"},
     {"metrics", SETTING_TEXT, offsetof(struct options, metrics), "none", NULL, 0, 0, NULL,
      "serve /metrics and /v2/health/ of this worker alone: an address such as 127.0.0.1:9100, or none"},
     {"supervise", SETTING_FLAG, offsetof(struct options, supervise), "false", NULL, 0, 0, NULL,

@@ -18,6 +18,8 @@ struct options {
     const char *key, *broker_key;
     const char *metrics; /* "none", or an address */
     const char *measure;
+    const char *registry, *store, *exchange, *model_peers, *share_models;
+    int64_t store_limit, transfers;
     struct setting_list model_choices, tags;
     int64_t slots, threads, decoders;
     int64_t memory_limit, memory_budget, fold_limit, queue_bytes, frame_limit, sequence_memory;
