@@ -13,6 +13,7 @@
 
 #include "worker_handler.h"
 #include "cluster.h"
+#include "departure.h"
 #include "detached.h"
 #include "client_handler.h"
 #include "logline.h"
@@ -208,6 +209,7 @@ static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
     unsigned count = drain_port(loop, broker->workers, worker_message);
+    departure_flush(broker); /* replies that are there at the same time leave together, and do not wait for more */
     count += drain_port(loop, broker->clients, client_message);
     if (cache_socket(broker->cache))
         count += drain_cache(loop);
@@ -225,6 +227,7 @@ static unsigned turn(struct loop *loop)
         broker_tick(broker);
         count++;
     }
+    departure_flush(broker);
     return count;
 }
 
@@ -251,6 +254,8 @@ static void trim(struct loop *loop)
     if (loop->admitted - loop->admitted_trimmed >=
         MANY_JOBS) { /* memory that a burst used and a quiet time does not need */
         broker_settle(loop->broker);
+        port_settle(loop->broker->clients);
+        port_settle(loop->broker->workers);
         memory_settle();
     } else {
         malloc_trim(0);
@@ -313,6 +318,7 @@ enum pen_status loop_run(struct broker *broker, int signals)
     struct loop loop = {.broker = broker, .signals = signals, .alive_step_us = notify_watchdog_us()};
     loop.alive_us = loop.alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     watch(&loop);
+    departure_watch(broker);
     look_aside(&loop);
     for (size_t i = 0; i < 2; i++)
         spin_init(&loop.spins[i], loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0);
