@@ -10,13 +10,15 @@ systems   proxy        bench client - zmq_proxy - echo worker
 cases     pinned, window 1: everything on one core, the length of the software path     free, window 1: as the system schedules
           pinned and free, window 64: throughput
 
-Prints the median over the repeats for each and its ratio to the proxy; compare ratios of one run, never microseconds of two.
+Prints the median over the repeats for each and its ratio to the proxy; compare ratios of one run, never microseconds of two. The last columns are the
+processor time that all processes took per job at window 64, and how often the proxy takes that: they say the same where other programs use the machine, too.
 Standard library only.
 """
 import usage  # noqa: F401
 import json
 import os
 import re
+import resource
 import socket
 import statistics
 import subprocess
@@ -128,6 +130,22 @@ def measure(prefix, tools, speak, endpoint, size, window, jobs, plain=False):
     return json.loads(done.stdout)
 
 
+def processor_us(process):
+    """What all threads of a process have taken so far."""
+    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat")) / 1e3
+
+
+def measure_wide(programs, jobs, *arguments):
+    """As measure(), with the processor time of a job in the answer."""
+    def taken():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return sum(map(processor_us, programs.started)) + (used.ru_utime + used.ru_stime) * 1e6
+
+    before = taken()
+    found = measure(*arguments)
+    return {**found, "cpu_us": (taken() - before) / (jobs + jobs // 10)}
+
+
 def options():
     arguments, values = sys.argv[1:], {"--repeats": 5, "--bytes": 1024}
     curve = "--curve" in arguments
@@ -160,20 +178,22 @@ def main():
                     with Programs(prefix) as programs:
                         speak, endpoint = start_system(system, programs, tools, bin_dir, models)
                         one = measure(prefix, tools, speak, endpoint, size, 1, few, system == "plain")
-                        wide = measure(prefix, tools, speak, endpoint, size, 64, many, system == "plain")
+                        wide = measure_wide(programs, many, prefix, tools, speak, endpoint, size, 64, many, system == "plain")
                     figures.setdefault((place, system, "p50"), []).append(one["p50_us"])
                     figures.setdefault((place, system, "rate"), []).append(wide["jobs_per_s"])
+                    figures.setdefault((place, system, "cpu"), []).append(wide["cpu_us"])
     print(f"{size} bytes in and out, median of {repeats} interleaved repeats, {os.cpu_count()} CPUs{', CURVE' if curve else ''}")
     if "null" not in systems:
         print(f"null is left out: its model takes rows of {NULL_ROW} bytes")
-    print(f"{'system':8} {'place':7} {'p50 us, window 1':>17} {'minus proxy':>12} {'jobs/s, window 64':>18} {'of proxy':>9}")
+    print(f"{'system':8} {'place':7} {'p50 us, window 1':>17} {'minus proxy':>12} {'jobs/s, window 64':>18} {'of proxy':>9} {'cpu us per job':>15} {'proxy takes':>12}")
     for place in ["pinned", "free"]:
         for system in systems:
             p50 = statistics.median(figures[place, system, "p50"])
             rate = statistics.median(figures[place, system, "rate"])
             base_p50 = statistics.median(figures[place, "proxy", "p50"])
             base_rate = statistics.median(figures[place, "proxy", "rate"])
-            print(f"{system:8} {place:7} {p50:17.0f} {p50 - base_p50:+12.0f} {rate:18.0f} {rate / base_rate:8.2f}x")
+            cpu, base_cpu = (statistics.median(figures[place, name, "cpu"]) for name in (system, "proxy"))
+            print(f"{system:8} {place:7} {p50:17.0f} {p50 - base_p50:+12.0f} {rate:18.0f} {rate / base_rate:8.2f}x {cpu:15.2f} {base_cpu / cpu:11.2f}x")
 
 
 if __name__ == "__main__":
