@@ -13,6 +13,7 @@
 
 #include "worker_handler.h"
 #include "cluster.h"
+#include "departure.h"
 #include "detached.h"
 #include "client_handler.h"
 #include "logline.h"
@@ -51,6 +52,7 @@ struct loop {
     struct broker *broker;
     struct pollfd fds[WATCH_COUNT];
     struct message message;
+    bool workers_crowded, clients_crowded; /* the last time, more than one message was there at once */
     int signals;
     unsigned signals_seen;
     struct spin spins[2]; /* [0]: while there is no job; [1]: while there are some */
@@ -107,15 +109,22 @@ static void read_signals(struct loop *loop)
     }
 }
 
-static unsigned drain_port(struct loop *loop, struct port *port, void (*handle)(struct broker *, struct message *))
+/* Answers that are there at the same time leave together. Where messages come one by one, an answer does not even wait
+   until the socket was asked for the next one. */
+static unsigned drain_port(struct loop *loop, struct port *port, void (*handle)(struct broker *, struct message *),
+                           bool *crowded)
 {
     unsigned count = 0;
     uint64_t enough = port->bytes_in + DRAIN_BYTES;
     while (count < DRAIN_MESSAGES && port->bytes_in < enough && port_receive(port, &loop->message)) {
         handle(loop->broker, &loop->message);
-        count++;
+        if (++count == 1 && !*crowded)
+            departure_flush(loop->broker);
     }
     message_clear(&loop->message);
+    departure_flush(loop->broker);
+    if (count > 0)
+        *crowded = count > 1;
     return count;
 }
 
@@ -207,8 +216,8 @@ static void look_aside(struct loop *loop)
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
-    unsigned count = drain_port(loop, broker->workers, worker_message);
-    count += drain_port(loop, broker->clients, client_message);
+    unsigned count = drain_port(loop, broker->workers, worker_message, &loop->workers_crowded);
+    count += drain_port(loop, broker->clients, client_message, &loop->clients_crowded);
     if (cache_socket(broker->cache))
         count += drain_cache(loop);
     broker->now_us = broker->clock();
@@ -225,6 +234,7 @@ static unsigned turn(struct loop *loop)
         broker_tick(broker);
         count++;
     }
+    departure_flush(broker);
     return count;
 }
 
@@ -251,6 +261,8 @@ static void trim(struct loop *loop)
     if (loop->admitted - loop->admitted_trimmed >=
         MANY_JOBS) { /* memory that a burst used and a quiet time does not need */
         broker_settle(loop->broker);
+        port_settle(loop->broker->clients);
+        port_settle(loop->broker->workers);
         memory_settle();
     } else {
         malloc_trim(0);
@@ -313,6 +325,7 @@ enum pen_status loop_run(struct broker *broker, int signals)
     struct loop loop = {.broker = broker, .signals = signals, .alive_step_us = notify_watchdog_us()};
     loop.alive_us = loop.alive_step_us == DEADLINE_NONE ? DEADLINE_NONE : 0;
     watch(&loop);
+    departure_watch(broker);
     look_aside(&loop);
     for (size_t i = 0; i < 2; i++)
         spin_init(&loop.spins[i], loop_cpus() > 1 ? (uint64_t)broker->options->spin_us : 0);

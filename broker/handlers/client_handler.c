@@ -10,6 +10,7 @@
 #include "detached.h"
 #include "dispatch.h"
 #include "door.h"
+#include "error_complete.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "submit.h"
@@ -99,6 +100,9 @@ static void hello(struct broker *broker, struct message *message, const struct e
         return;
     }
     transfer_reset(broker, &session->transfers);
+    if (known)
+        port_takes_packs(broker->clients, session->link.peer, 0);
+    port_takes_packs(broker->clients, message->peer, said->pack_bytes);
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
     session->tenant = tenant;
@@ -247,7 +251,8 @@ static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct pen_error error = {.status = PEN_OK};
+    struct pen_error error;
+    error_begin(&error);
     broker->now_us = broker->clock();
     enum door_word word = door_envelope(broker, broker->clients, message, &env, &meta, &error);
     if (word == DOOR_BROKEN)

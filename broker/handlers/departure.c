@@ -25,6 +25,7 @@ void broker_session_end(struct broker *broker, struct session *session, const ch
     while (!TAILQ_EMPTY(&session->live)) /* ends: each turn takes one job out and adds none (steps begin by effects) */
         answer_error(broker, TAILQ_FIRST(&session->live), PEN_ERR_CANCELLED, reason);
     sequences_session_gone(broker, session);
+    port_takes_packs(broker->clients, session->link.peer, 0);
     session_free(&broker->sessions, session);
 }
 
@@ -111,8 +112,9 @@ bool departure_take_back(struct broker *broker, struct effect *effect)
     enum blame blame = worker->lost && !worker->paused ? BLAME_SUSPECT : BLAME_NONE; /* paused: it had begun none */
     while (!TAILQ_EMPTY(&worker->dispatches)) {
         struct dispatch *dispatch = TAILQ_FIRST(&worker->dispatches);
+        bool unsent = worker->unsent_us != 0 && dispatch->sent_us >= worker->unsent_us;
         for (uint32_t i = 0; i < dispatch->count; i++)
-            take_back(broker, worker, dispatch, i, blame);
+            take_back(broker, worker, dispatch, i, unsent ? BLAME_NONE : blame);
         dispatch_free(dispatch);
     }
     return true;
@@ -122,7 +124,10 @@ bool departure_worker_left(struct broker *broker, struct effect *effect)
 {
     struct worker *worker = effect_of(effect, struct worker, left);
     transfer_reset(broker, &worker->transfers);
+    uint32_t peer = worker->link.peer;
     fleet_leave(&broker->fleet, worker, broker->now_us);
+    if (!fleet_by_peer(&broker->fleet, peer)) /* otherwise the connection has said hello anew */
+        port_takes_packs(broker->workers, peer, 0);
     broker->schedule = true;
     return false;
 }
@@ -190,6 +195,48 @@ void broker_keys_changed(struct broker *broker)
     effects_begin(&broker->effects);
     show_out(broker);
     effects_drain(broker);
+}
+
+/* ---- what waits to be sent ---- */
+
+/* A pack for that client could not be sent. The client asks for what it lacks when it is back. */
+static void client_unreachable(void *context, uint32_t peer)
+{
+    struct broker *broker = context;
+    struct session *session = session_by_peer(&broker->sessions, peer);
+    if (session)
+        broker_client_gone(broker, session);
+}
+
+/* The jobs of that pack never got to the worker, so they are not to blame for its end. They were dispatched in this
+   very event, because each event ends with departure_flush. */
+static void worker_unreachable(void *context, uint32_t peer)
+{
+    struct broker *broker = context;
+    struct worker *worker = fleet_by_peer(&broker->fleet, peer);
+    if (!worker)
+        return;
+    if (worker->unsent_us == 0)
+        worker->unsent_us = broker->now_us;
+    broker_worker_ended(broker, worker);
+}
+
+void departure_watch(struct broker *broker)
+{
+    broker->clients->gone = client_unreachable;
+    broker->workers->gone = worker_unreachable;
+    broker->clients->gone_context = broker->workers->gone_context = broker;
+}
+
+/* Ends: a peer that has gone has nothing waiting any more, so it is told once. */
+void departure_flush(struct broker *broker)
+{
+    while (port_holds(broker->clients) || port_holds(broker->workers)) {
+        effects_begin(&broker->effects);
+        port_flush(broker->workers);
+        port_flush(broker->clients);
+        effects_drain(broker);
+    }
 }
 
 /* ---- drain ---- */

@@ -18,6 +18,11 @@ bool departure_worker_left(struct broker *broker, struct effect *effect);
 /* Gives up workers whose connection has ended, once all their messages have been read. */
 void departure_tick(struct broker *broker);
 
+/* The ports tell of peers that are found to have gone when what waits for them is to be sent. Call it once. */
+void departure_watch(struct broker *broker);
+/* Sends what waits at the ports. An event of its own: call it between events, before the loop sleeps. */
+void departure_flush(struct broker *broker);
+
 /* Some connection was lost: looks among the workers / clients for its peer. */
 void broker_hint_workers(struct broker *broker, int fd);
 void broker_hint_clients(struct broker *broker, int fd);

@@ -5,6 +5,7 @@
 #include "worker_handler_internal.h"
 #include "dispatch.h"
 #include "door.h"
+#include "error_complete.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "send.h"
@@ -104,6 +105,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         fleet_inherit(worker, old);
         replace(broker, old); /* first: its jobs are queued before the new record adopts what still runs */
     }
+    port_takes_packs(broker->workers, message->peer, worker->hello->pack_bytes);
     log_hello(worker);
     effect_post(&broker->effects, &worker->joined, EFFECT_WORKER_JOINED);
     broker->schedule = true;
@@ -260,7 +262,8 @@ static void take_message(struct broker *broker, struct message *message)
 {
     struct envelope env;
     const uint8_t *meta;
-    struct pen_error error = {.status = PEN_OK};
+    struct pen_error error;
+    error_begin(&error);
     broker->now_us = broker->clock();
     enum door_word word = door_envelope(broker, broker->workers, message, &env, &meta, &error);
     bool cut_short = word == DOOR_BROKEN && error.status == PEN_ERR_TOO_LARGE && env.type == FRAME_RESULT;

@@ -6,6 +6,7 @@
 #include "cost.h"
 #include "dispatch.h"
 #include "hedge.h"
+#include "error_complete.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "result_check.h"
@@ -256,9 +257,10 @@ static bool sound(const struct job *job, const struct dispatch *dispatch, const 
 
 static void whole_result(struct broker *broker, struct worker *worker, struct result_group *group)
 {
-    struct pen_error error = {.status = PEN_OK};
+    struct pen_error error;
     struct dispatch *dispatch;
     uint32_t slot;
+    error_begin(&error);
     if (!find_run(broker, worker, &group->env, &dispatch, &slot))
         ignored_result(broker, worker, group);
     else if (sound(dispatch->slots[slot].job, dispatch, group, &error))
@@ -317,7 +319,8 @@ static void broken_group(struct broker *broker, struct worker *worker, const str
 void worker_result(struct broker *broker, struct worker *worker, struct message *message)
 {
     size_t at = 0;
-    struct pen_error error = {.status = PEN_OK};
+    struct pen_error error;
+    error_begin(&error);
     if (message->overflow) {
         worker_bad_message(broker, "a result with more frames than 64 groups can have");
         return;

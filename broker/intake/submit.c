@@ -9,6 +9,7 @@
 #include "assertion.h"
 #include "cluster.h"
 #include "dispatch.h"
+#include "error_complete.h"
 #include "forecast.h"
 #include "logline.h"
 #include "meta_fields.h"
@@ -400,14 +401,16 @@ void submit_job(struct broker *broker, struct session *session, const struct env
                 struct message *message)
 {
     struct job *known = jobs_find(&broker->jobs, env->job);
-    struct admission admission = {.model = NULL};
+    struct admission admission;
     Penstock__JobMeta *job_meta = NULL;
-    struct pen_error error = {.status = PEN_OK};
+    struct pen_error error;
     if (known) {
         if (known->state == JOB_DONE)
             answer_again(broker, session, known);
         return; /* live: its answer will come */
     }
+    admission_begin(&admission);
+    error_begin(&error);
     enum pen_status status = accept_job(broker, session, env, meta, message, &job_meta, &admission, &error);
     if (status == PEN_OK)
         return;

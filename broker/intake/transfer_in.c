@@ -43,11 +43,21 @@ static struct transfer_in *in_of_chunk(const struct transfer_link *link, const s
     return in;
 }
 
+/* The header is kept for long; the one that came may be a part of a PACK. */
+static bool keep_header(struct transfer_in *in, const zmq_msg_t *header)
+{
+    zmq_msg_t copy, *from = (zmq_msg_t *)(uintptr_t)header; /* libzmq has no const; nothing is written */
+    if (zmq_msg_init_size(&copy, zmq_msg_size(from)) != 0)
+        return false;
+    memcpy(zmq_msg_data(&copy), zmq_msg_data(from), zmq_msg_size(from));
+    return message_add(&in->message, &copy) == PEN_OK;
+}
+
 struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
-                                    const struct bulk *run, zmq_msg_t *header)
+                                    const struct bulk *run, const zmq_msg_t *header)
 {
     struct transfer_in *in = calloc(1, sizeof *in);
-    if (!in || message_add(&in->message, header) != PEN_OK) {
+    if (!in || !keep_header(in, header)) {
         free(in);
         return NULL;
     }
@@ -94,6 +104,8 @@ void transfer_in_free(struct broker *broker, struct transfer_in *in)
 
 static bool take_frames(struct transfer_in *in, struct message *message)
 {
+    if (!message_own(message))
+        return false;
     for (size_t i = 1; i < message->count; i++) {
         if (message_add(&in->message, &message->frames[i]) != PEN_OK)
             return false;

@@ -40,7 +40,7 @@ struct transfer_in *transfer_in_find(const struct transfer_link *link, struct jo
 /* Makes a transfer and takes the header. A client's transfer counts as waiting bytes from here on. NULL without
    memory. */
 struct transfer_in *transfer_in_new(struct broker *broker, struct transfer_link *link, const struct envelope *env,
-                                    const struct bulk *run, zmq_msg_t *header);
+                                    const struct bulk *run, const zmq_msg_t *header);
 /*
  * A client's job with the frames that have come: takes them. link: NULL without memory. BUSY, with a sentence: its
  * session has announced as many jobs as it may, or there is no memory.

@@ -83,9 +83,9 @@ bool transfer_hold(struct broker *broker, struct session *session, const struct 
                    struct message *message)
 {
     const struct transfer_link *link = session->transfers.link;
-    struct pen_error error = {.status = PEN_OK};
     if (!link || link->ins_count == 0 || message->overflow || message->count != 1u + env->frames)
         return false;
+    struct pen_error error = {.status = PEN_OK};
     uint64_t after = read_after(broker, env, meta);
     if (after == 0 || !transfer_in_find(link, (struct job_id){env->job.client, after}) ||
         jobs_find(&broker->jobs, env->job))

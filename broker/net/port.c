@@ -5,95 +5,23 @@
 #include <string.h>
 
 #include "job_id.h"
-
-#define PEER_ID_BYTES 5u
-#define FRAMES_KEPT   256u /* room kept between messages */
+#include "port_pack.h"
 
 enum { THREAD_ORDINARY = 1, THREAD_BULK = 2 }; /* of the context's I/O threads, bits */
 
-void message_cut(struct message *message, size_t count)
-{
-    while (message->count > count) {
-        zmq_msg_t *last = &message->frames[--message->count];
-        message->bytes -= zmq_msg_size(last);
-        zmq_msg_close(last);
-    }
-    message->overflow = false;
-}
-
-void message_clear(struct message *message)
-{
-    for (size_t i = 0; i < message->count; i++)
-        zmq_msg_close(&message->frames[i]);
-    message->count = 0;
-    message->bytes = 0;
-    message->user = NULL;
-    message->overflow = message->named = false;
-    if (message->capacity > FRAMES_KEPT) {
-        free(message->frames);
-        message->frames = NULL;
-        message->capacity = 0;
-    }
-}
-
-void message_fini(struct message *message)
-{
-    message_clear(message);
-    free(message->frames);
-    *message = (struct message){0};
-}
-
-static enum pen_status message_grow(struct message *message)
-{
-    size_t capacity = message->capacity ? message->capacity * 2 : 16;
-    zmq_msg_t *frames = malloc(capacity * sizeof *frames);
-    if (!frames)
-        return PEN_ERR_NO_MEMORY;
-    for (size_t i = 0; i < message->count; i++) {
-        zmq_msg_init(&frames[i]); /* a zmq_msg_t must be moved by the library */
-        zmq_msg_move(&frames[i], &message->frames[i]);
-        zmq_msg_close(&message->frames[i]);
-    }
-    free(message->frames);
-    message->frames = frames;
-    message->capacity = capacity;
-    return PEN_OK;
-}
-
-enum pen_status message_add(struct message *message, zmq_msg_t *frame)
-{
-    if (message->count >= MESSAGE_FRAMES_MAX ||
-        (message->count == message->capacity && message_grow(message) != PEN_OK)) {
-        message->overflow = true;
-        zmq_msg_close(frame);
-        return PEN_ERR_TOO_LARGE;
-    }
-    zmq_msg_t *own = &message->frames[message->count++];
-    zmq_msg_init(own);
-    zmq_msg_move(own, frame);
-    zmq_msg_close(frame);
-    message->bytes += zmq_msg_size(own);
-    return PEN_OK;
-}
-
-int message_fd(struct message *message)
-{
-    return message->count ? zmq_msg_get(&message->frames[0], ZMQ_SRCFD) : -1;
-}
-
 static bool router_begin(struct port *port, uint32_t peer)
 {
-    uint8_t id[PEER_ID_BYTES] = {0};
-    memcpy(id + 1, &peer, sizeof peer);
-    while (zmq_send(port->socket, id, sizeof id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
-        if (errno != EINTR)
-            return false; /* EHOSTUNREACH; EAGAIN cannot be, the pipes are unlimited and we count ourselves */
-    }
-    return true;
+    return port_pack_begin(port, peer) == PACK_WAY_HELD || port_begin_direct(port, peer);
 }
 
 static void router_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
+    if (port_pack_part(port, frame, follows))
+        return;
+    if (port_pack_drops(port, follows)) {
+        zmq_msg_close(frame);
+        return;
+    }
     size_t bytes = zmq_msg_size(frame);
     while (zmq_msg_send(frame, port->socket, ZMQ_DONTWAIT | (follows == FRAME_MORE ? ZMQ_SNDMORE : 0)) < 0) {
         if (errno == EINTR)
@@ -212,6 +140,7 @@ enum pen_status port_open(struct port *port, void *context, const struct port_op
 
 void port_close(struct port *port, int linger_ms)
 {
+    port_packs_free(port);
     if (port->socket) {
         zmq_socket_monitor(port->socket, NULL, 0);
         option_int(port->socket, ZMQ_LINGER, linger_ms);
@@ -248,6 +177,10 @@ bool port_receive(struct port *port, struct message *message)
 {
     bool more;
     message_clear(message);
+    if (port_pack_next(port, message))
+        return true;
+    if (port_pack_reads(port))
+        return false;
     if (!receive_peer(port, message, &more)) {
         port->emptied++;
         return false;
@@ -264,6 +197,10 @@ bool port_receive(struct port *port, struct message *message)
         more = zmq_msg_more(&frame) != 0;
         port->bytes_in += zmq_msg_size(&frame);
         message_add(message, &frame);
+    }
+    if (message->count == 1 && port_pack_take(port, message)) {
+        message_clear(message);
+        return port_pack_next(port, message);
     }
     if (port->authenticated && message->count > 0)
         message->user = zmq_msg_gets(&message->frames[0], "User-Id");

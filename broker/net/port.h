@@ -19,6 +19,7 @@
 #include "keys.h"
 #include "penstock/status.h"
 
+#define PEER_ID_BYTES      5u
 #define MESSAGE_FRAMES_MAX (FRAME_MAX_GROUPS * (FRAME_MAX_TENSORS + 1))
 
 /* One received multipart message without its routing id. */
@@ -29,9 +30,14 @@ struct message {
     size_t count, capacity;
     zmq_msg_t *frames;
     size_t bytes;
-    const char *user; /* the sender's key (authenticator.h), valid as long as the first frame lives; NULL = unknown */
+    const char *user; /* the sender's key (authenticator.h), valid until the next message is received; NULL = unknown */
+    bool packed;      /* it came in a PACK, over the connection `fd` */
+    bool borrowed;    /* its frames are bytes of that PACK: valid until the next message is received */
+    int fd;
 };
 void message_fini(struct message *message);
+/* Makes the frames the message's own, which is to be kept. False: no memory; the message is as it was. */
+bool message_own(struct message *message);
 void message_clear(struct message *message);                            /* closes the frames, keeps the room */
 enum pen_status message_add(struct message *message, zmq_msg_t *frame); /* takes the frame; closes it on failure */
 /* Closes all frames behind the first `count`, as if they had never been added. None of them may have been taken. */
@@ -49,7 +55,11 @@ struct port {
     bool queues;        /* messages that have come wait in it until they are received */
     uint64_t emptied;   /* how often port_receive found nothing left */
     uint64_t bytes_in, bytes_out;
-    uint32_t bulk_number; /* the TCP port for bulk connections; 0 = they use the ordinary port */
+    uint32_t bulk_number;     /* the TCP port for bulk connections; 0 = they use the ordinary port */
+    struct port_packs *packs; /* port_pack.c; NULL: no peer takes packs */
+    /* A peer was found to have gone when its pack was to be sent: what waited for it is lost. NULL: nobody asks. */
+    void (*gone)(void *context, uint32_t peer);
+    void *gone_context;
 };
 
 #define PORT_BULK_THREAD "ZMQbg/IO/1" /* libzmq's name of the second I/O thread, which serves only bulk connections */
@@ -78,6 +88,14 @@ bool port_receive(struct port *port, struct message *message);
 /* Reads the monitor without waiting: calls lost(fd) for each connection that ended. */
 void port_losses(struct port *port, void (*lost)(void *context, int fd), void *context);
 
+/*
+ * From now on messages to that peer wait until port_flush(), and those that wait at the same time leave as one PACK of
+ * at most that many bytes. `begin` is true for such a peer even if it has gone: `gone` tells later. 0: no longer.
+ */
+void port_takes_packs(struct port *port, uint32_t peer, uint32_t frame_bytes);
+void port_flush(struct port *port);       /* sends what waits */
+bool port_holds(const struct port *port); /* does anything wait? */
+void port_settle(struct port *port);      /* gives back memory */
 /* Sends one header frame of `env` and `meta`; false when the peer is gone. */
 bool port_send(struct port *port, uint32_t peer, struct envelope *env, const void *meta, size_t meta_bytes);
 

@@ -4,6 +4,7 @@
 
 #include "control.pb-c.h"
 #include "logline.h"
+#include "pack.h"
 #include "version.h"
 
 void broker_client_gone(struct broker *broker, struct session *session)
@@ -80,6 +81,7 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.needs = true;
     welcome.contracts = true;
     welcome.bulk_port = port->bulk_number;
+    welcome.pack_bytes = pack_bytes_taken((uint64_t)options->max_frame_bytes);
     welcome.digest_first_bytes = digest_first_bytes(broker);
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
 }

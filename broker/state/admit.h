@@ -7,6 +7,9 @@
 #ifndef ADMIT_H
 #define ADMIT_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "cache_key.h"
 #include "fleet.h"
 #include "frame.h"
@@ -33,7 +36,6 @@ struct admit_request {
 struct admission {
     struct model *model;
     struct demand demand; /* its `tags` points into tags[] */
-    char tags[TAGS_BYTES];
     uint64_t shape;
     uint32_t rows;
     uint8_t priority;
@@ -46,7 +48,14 @@ struct admission {
     struct cache_key key;
     uint64_t
         late_us; /* when refused, from now: for its deadline, when it would be done; for a quota, when there is room */
+    char tags[TAGS_BYTES]; /* last: admission_begin() */
 };
+
+/* As good as zeroed: of the tags only the first byte is. Each job needs one. */
+static inline void admission_begin(struct admission *admission)
+{
+    memset(admission, 0, offsetof(struct admission, tags) + 1);
+}
 
 /* The sentence for a job whose model nobody will serve again. */
 const char *admit_unloaded(const struct fleet *fleet, const struct model *model, char *text, size_t bytes);

@@ -75,6 +75,7 @@ struct worker {
     enum worker_state state;
     struct effect joined, updated, drains, ended, left; /* EFFECT_WORKER_JOINED to _LEFT */
     uint64_t ended_us, ended_mark; /* when its connection ended, 0 = it has not; mark: port.emptied at that time */
+    uint64_t unsent_us; /* its connection had ended then: what was dispatched from then on was never sent; 0 = no */
     struct meta_arena hello_arena;
     struct meta_arena update_arena[2]; /* the older update must live until the newer one has replaced its offers */
     unsigned update_turn;

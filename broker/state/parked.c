@@ -71,7 +71,7 @@ bool parked_keep(struct parked *parked, const struct envelope *env, struct messa
         return true;
     if (parked->count >= PARKED_JOBS_MAX || parked->bytes + message->bytes > limit_bytes)
         return false;
-    struct parked_submit *entry = malloc(sizeof *entry);
+    struct parked_submit *entry = message_own(message) ? malloc(sizeof *entry) : NULL;
     if (!entry)
         return false;
     *entry = (struct parked_submit){.env = *env, .message = *message, .since_us = now_us};

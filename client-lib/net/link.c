@@ -12,7 +12,10 @@
 #include "assertion.h"
 #include "deadline.h"
 #include "descriptors.h"
+#include "pack_socket.h"
 #include "urgency.h"
+
+#define AGAIN_US 5000u /* what found no memory is tried again so soon */
 
 enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t messages_max, struct pen_error *reterr)
 {
@@ -37,6 +40,7 @@ enum pen_status link_init(struct link *link, uint64_t frame_bytes_max, uint64_t 
 void link_fini(struct link *link)
 {
     link_close(link, 0);
+    pack_fini(&link->going);
     key_pair_wipe(&link->keys.own);
     bulk_way_fini(&link->way);
     if (link->context) {
@@ -104,7 +108,7 @@ static bool has_message(void *socket)
 
 bool link_pending(struct link *link)
 {
-    return has_message(link->socket) || has_message(link->bulk);
+    return incoming_pack_holds(&link->coming) || has_message(link->socket) || has_message(link->bulk);
 }
 
 /* ---- sockets ---- */
@@ -215,6 +219,7 @@ static void *bulk_open(struct link *link, char ret_endpoint[BULK_ENDPOINT_BYTES]
 
 static void bulk_close(struct link *link)
 {
+    incoming_pack_drop(&link->bulk_coming);
     if (link->bulk) {
         watch_change(link, link->bulk, EPOLL_CTL_DEL);
         zmq_close(link->bulk);
@@ -250,9 +255,49 @@ int link_attach(struct link *link, uint64_t session)
     return -1;
 }
 
+/* ---- packs ---- */
+
+/* True when nothing waits any more. */
+static bool going_send(struct link *link)
+{
+    return link->going.messages == 0 || (link->socket && pack_send(&link->going, link->socket) == 0);
+}
+
+void link_packs(struct link *link, uint64_t frame_bytes)
+{
+    pack_limit(&link->going, frame_bytes);
+}
+
+void link_hold(struct link *link)
+{
+    PEN_ASSERT(!link->holds, "messages are held by one at a time");
+    link->holds = true;
+}
+
+void link_release(struct link *link)
+{
+    PEN_ASSERT(link->holds, "what was held is let go");
+    link->holds = false;
+    going_send(link);
+}
+
+/* Where a message goes: into the pack (PACK_NOW), to the socket (PACK_NEVER), nowhere now (PACK_LATER). */
+static enum pack_place place(struct link *link, size_t frames, size_t bytes, size_t largest)
+{
+    if (link->holds) {
+        return pack_prepare(&link->going, link->socket, frames, bytes, largest);
+    }
+    return going_send(link) ? PACK_NEVER : PACK_LATER;
+}
+
 void link_close(struct link *link, int linger_ms)
 {
     bulk_close(link);
+    if (linger_ms > 0) {
+        going_send(link);
+    }
+    link_packs(link, 0);
+    incoming_pack_drop(&link->coming);
     if (link->socket) {
         watch_change(link, link->socket, EPOLL_CTL_DEL);
         zmq_socket_monitor(link->socket, NULL, 0);
@@ -304,6 +349,9 @@ int link_wait(struct link *link, uint64_t timeout_us)
         bulk = count;
         items[count++] = (zmq_pollitem_t){.socket = link->bulk, .events = ZMQ_POLLIN};
     }
+    if ((!going_send(link) || incoming_pack_holds(&link->coming)) && timeout_us > AGAIN_US) {
+        timeout_us = AGAIN_US;
+    }
     uint64_t timeout_ms = timeout_us / 1000 + (timeout_us % 1000 != 0);
     if (zmq_poll(items, count, timeout_ms > 60000 ? 60000 : (long)timeout_ms) <= 0) {
         return 0;
@@ -344,9 +392,51 @@ static int send_header(struct link *link, struct envelope env, const void *meta,
     return 0;
 }
 
+/* The same into the pack, which has room for it. */
+static void pack_header(struct link *link, struct envelope env, const void *meta, size_t meta_bytes, bool more)
+{
+    uint8_t *to = pack_frame(&link->going, FRAME_ENVELOPE_BYTES + meta_bytes, more);
+    PEN_ASSERT(to, "a pack takes what was found to fit");
+    env.meta_bytes = (uint32_t)meta_bytes;
+    to = envelope_encode(&env, to);
+    if (meta_bytes) {
+        memcpy(to, meta, meta_bytes);
+    }
+}
+
 int link_send(struct link *link, struct envelope env, const void *meta, size_t meta_bytes)
 {
-    return link->socket ? send_header(link, env, meta, meta_bytes, 0) : -1;
+    size_t bytes = FRAME_ENVELOPE_BYTES + meta_bytes;
+    enum pack_place where = link->socket ? place(link, 1, bytes, bytes) : PACK_LATER;
+    if (where == PACK_NEVER) {
+        return send_header(link, env, meta, meta_bytes, 0);
+    }
+    if (where == PACK_NOW) {
+        pack_header(link, env, meta, meta_bytes, false);
+    }
+    return where == PACK_NOW ? 0 : -1;
+}
+
+static enum pack_place place_frames(struct link *link, size_t meta_bytes, const struct raw_frame *frames, size_t count)
+{
+    size_t bytes = FRAME_ENVELOPE_BYTES + meta_bytes, largest = bytes;
+    for (size_t i = 0; i < count; i++) {
+        bytes += frames[i].bytes;
+        largest = frames[i].bytes > largest ? frames[i].bytes : largest;
+    }
+    return place(link, 1 + count, bytes, largest);
+}
+
+static void pack_group(struct link *link, struct envelope env, const void *meta, size_t meta_bytes,
+                       const struct raw_frame *frames, size_t count)
+{
+    env.frames = (uint8_t)count;
+    pack_header(link, env, meta, meta_bytes, count > 0);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *to = pack_frame(&link->going, frames[i].bytes, i + 1 < count);
+        PEN_ASSERT(to, "a pack takes what was found to fit");
+        memcpy(to, frames[i].data, frames[i].bytes);
+    }
 }
 
 int link_send_frames(struct link *link, struct envelope env, const void *meta, size_t meta_bytes,
@@ -355,6 +445,14 @@ int link_send_frames(struct link *link, struct envelope env, const void *meta, s
     zmq_msg_t msgs[FRAME_MAX_TENSORS];
     size_t ready = 0, sent = 0;
     if (!link->socket || frames_count > FRAME_MAX_TENSORS) {
+        return -1;
+    }
+    enum pack_place where = place_frames(link, meta_bytes, frames, frames_count);
+    if (where == PACK_NOW) {
+        pack_group(link, env, meta, meta_bytes, frames, frames_count);
+        return 0;
+    }
+    if (where == PACK_LATER) {
         return -1;
     }
     while (ready < frames_count && payload_lend(payload, frames[ready].data, frames[ready].bytes, &msgs[ready]) == 0) {
@@ -395,6 +493,6 @@ int link_send_chunk(struct link *link, struct envelope env, struct payload *payl
 
 int link_receive(struct link *link, struct incoming *in, struct pen_error *reterr)
 {
-    int got = link->socket ? incoming_receive(link->socket, in, reterr) : 0;
-    return got == 0 && link->bulk ? incoming_receive(link->bulk, in, reterr) : got;
+    int got = link->socket ? incoming_receive(link->socket, &link->coming, in, reterr) : 0;
+    return got == 0 && link->bulk ? incoming_receive(link->bulk, &link->bulk_coming, in, reterr) : got;
 }

@@ -17,6 +17,7 @@
 #include "frame.h"
 #include "incoming.h"
 #include "keys.h"
+#include "pack.h"
 #include "payload.h"
 #include "tensor_codec.h"
 
@@ -32,7 +33,10 @@ struct link {
     bool watch_paused;
     uint64_t opened; /* sockets so far */
     uint64_t frame_bytes_max;
-    uint64_t frames_max; /* messages kept unread */
+    uint64_t frames_max;                      /* messages kept unread */
+    struct incoming_pack coming, bulk_coming; /* PACKs of the two sockets */
+    struct pack_writer going;                 /* messages that leave together at link_release() */
+    bool holds;
     struct key_set keys;
     bool refused;        /* the broker did not take our key, or is not the one whose key we have; since the last open */
     bool refused_before; /* the same of the connection before: what this one comes to is not known at once */
@@ -61,6 +65,13 @@ void link_wake(struct link *link); /* ends a link_wait, now or the next one */
 int link_watch(struct link *link);
 void link_watch_pause(struct link *link, bool yes);
 bool link_pending(struct link *link); /* is there a message to receive? */
+
+/* The largest PACK that the broker takes, in bytes; 0: none. Messages that still wait are dropped. */
+void link_packs(struct link *link, uint64_t frame_bytes);
+/* Messages that are sent between the two leave together, if the broker takes packs. What cannot be sent for lack of memory waits for the next message, or for
+   link_wait(). */
+void link_hold(struct link *link);
+void link_release(struct link *link);
 
 /* Sends a message without tensors. 0, or -1. */
 int link_send(struct link *link, struct envelope env, const void *meta, size_t meta_bytes);

@@ -56,6 +56,7 @@ static void hello_send(struct pen_client *c, uint64_t now_us)
     hello.tenant = (char *)(uintptr_t)(c->tenant ? c->tenant : "");
     hello.grace_us = c->grace_us;
     hello.bulk = true;
+    hello.pack_bytes = pack_bytes_taken(c->link.frame_bytes_max);
     size_t bytes = penstock__client_hello__pack(&hello, packed);
     struct envelope env = outgoing_envelope(c, FRAME_CLIENT_HELLO);
     link_send(&c->link, env, packed, bytes);
@@ -71,6 +72,7 @@ static void welcome_forget(struct pen_client *c, uint64_t now_us)
     session_enter(&c->session, SESSION_HELLO);
     c->session.leaving = c->session.draining = false;
     c->session.held_us = 0;
+    link_packs(&c->link, 0);
     transfer_reset(c);
     pending_rewind(&c->pending);
     asks_rewind(c);

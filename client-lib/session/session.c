@@ -29,6 +29,7 @@ void session_flush(struct pen_client *c, uint64_t now_us)
     if (c->session.state != SESSION_READY) {
         return;
     }
+    link_hold(&c->link); /* what is there now leaves together */
     if (acks_many(&c->session)) {
         acks_send(c, now_us);
     }
@@ -42,6 +43,7 @@ void session_flush(struct pen_client *c, uint64_t now_us)
     if (c->asks) {
         asks_send(c);
     }
+    link_release(&c->link);
 }
 
 void session_cancel(struct pen_client *c, struct pen_job *job)
@@ -74,6 +76,7 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->contracts = welcome->contracts;
     s->bulk_bytes = welcome->bulk_bytes;
     bulk_way_welcome(&c->link.way, welcome->broker_uuid, welcome->bulk_port, s->liveness_us);
+    link_packs(&c->link, welcome->pack_bytes);
     s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     session_trouble_note(s, "");

@@ -21,10 +21,11 @@
 
 #define FRAME_MAGIC             0x4B50u /* "PK" little-endian */
 #define FRAME_VERSION_MAJOR     1
-#define FRAME_VERSION_MINOR     1
+#define FRAME_VERSION_MINOR     2
 #define FRAME_ENVELOPE_BYTES    80u
 #define FRAME_META_BYTES_MAX    (64u * 1024u)        /* protobuf meta of job traffic */
 #define FRAME_CONTROL_BYTES_MAX (4u * 1024u * 1024u) /* meta of hello, update and control messages */
+#define FRAME_PACK_BYTES_MAX    (256u * 1024u)       /* messages of one PACK */
 #define FRAME_INLINE_BYTES      2048u /* payloads of a job with no more in all are sent inline in the meta */
 #define FRAME_MAX_TENSORS       64u   /* raw frames of one group */
 #define FRAME_MAX_GROUPS        64u   /* per dispatch */
@@ -52,6 +53,7 @@ enum frame_type {
     FRAME_CHUNK =
         18, /* either way, on the bulk connection: the bytes from `offset` on of a transfer, in one raw frame */
     FRAME_CREDIT = 19, /* either way: the transfer may go on up to `offset`; with a status, its rest is not wanted */
+    FRAME_PACK = 20,   /* either way: several messages that were there at the same time (pack.h) */
     FRAME_TYPE_COUNT
 };
 
@@ -129,6 +131,7 @@ enum pen_status envelope_decode(const void *frame, size_t size, struct envelope 
  */
 const uint8_t *frame_meta(
     const void *frame); /* where the meta begins: a peer of a newer minor may have a longer envelope */
+uint8_t frame_type_of(const void *frame); /* enum frame_type, of any 80 bytes */
 uint64_t frame_deadline_us(const void *frame);
 uint8_t frame_priority(const void *frame);
 void frame_set_deadline_us(void *frame, uint64_t deadline_us);

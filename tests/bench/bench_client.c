@@ -2,6 +2,7 @@
  * bench_client proxy|broker ENDPOINT BYTES WINDOW JOBS - jobs of model "null", WINDOW of them under way, JOBS after a tenth for warming up.
  * Prints one JSON object: p50_us, p90_us, p99_us, jobs_per_s, errors.
  *
+ * With BENCH_PLAIN in the environment each message travels by itself, as in version 1.1 of the protocol.
  * No client library: the same bare frames go through zmq_proxy and through the broker. Towards the broker it says hello and acknowledges.
  */
 #include <stdio.h>
@@ -22,6 +23,8 @@
 struct client {
     void *socket;
     int through_proxy;
+    struct pack_writer going; /* jobs and acknowledgements that leave together */
+    struct wire_pack coming;
     uint64_t uuid;
     Penstock__JobMeta meta;
     Penstock__TensorDesc desc, *descs[1];
@@ -40,6 +43,7 @@ static void hello_send(struct client *c)
     hello.uuid = c->uuid;
     hello.software = "penstock bench";
     hello.name = "bench_client";
+    hello.pack_bytes = wire_pack_bytes();
     env.job.client = c->uuid;
     wire_send(c->socket, &env, &hello.base, 0);
 }
@@ -81,8 +85,11 @@ static void job_send(struct client *c, uint64_t sequence)
     env.model_hash = frame_name_hash("null");
     env.frames = c->desc.frame > 0;
     c->sent_us[sequence] = clock_now_us();
-    wire_send(c->socket, &env, &c->meta.base, env.frames);
-    if (env.frames) { /* borrowed until the process ends: no copy */
+    if (!env.frames) {
+        wire_send_packed(c->socket, &c->going, &env, &c->meta.base);
+    } else { /* borrowed until the process ends: no copy */
+        wire_flush(c->socket, &c->going);
+        wire_send(c->socket, &env, &c->meta.base, env.frames);
         zmq_msg_init_data(&raw, c->payload, c->payload_bytes, release_nothing, NULL);
         zmq_msg_send(&raw, c->socket, 0);
     }
@@ -92,25 +99,18 @@ static void ack_send(struct client *c, uint64_t sequence)
 {
     struct envelope env = envelope_make(FRAME_ACK);
     env.job = (struct job_id){.client = c->uuid, .sequence = sequence};
-    wire_send(c->socket, &env, NULL, 0);
+    wire_send_packed(c->socket, &c->going, &env, NULL);
 }
 
-/* Receives one message; true when it was a job's result. */
-static int receive(struct client *c)
+/* A header frame, of `size` bytes. True when it was a job's result. */
+static int take(struct client *c, const void *frame, size_t size)
 {
     struct envelope env, pong = envelope_make(FRAME_PONG);
     const uint8_t *meta;
     struct pen_error error = {0};
-    zmq_msg_t message;
-    zmq_msg_init(&message);
-    if (zmq_msg_recv(&message, c->socket, 0) < 0) {
-        wire_die("bench_client: no answer for 10 s after %zu results", c->answers);
-    }
-    if (envelope_decode(zmq_msg_data(&message), zmq_msg_size(&message), &env, &meta, &error) != PEN_OK) {
+    if (envelope_decode(frame, size, &env, &meta, &error) != PEN_OK) {
         wire_die("bench_client: %s", error.text);
     }
-    zmq_msg_close(&message);
-    wire_drop_rest(c->socket);
     if (env.type == FRAME_RESULT) {
         c->trip_us[c->answers++] = clock_now_us() - c->sent_us[env.job.sequence];
         if (env.status != PEN_OK && c->errors++ == 0) {
@@ -119,9 +119,49 @@ static int receive(struct client *c)
         return 1;
     }
     if (env.type == FRAME_PING) {
-        wire_send(c->socket, &pong, NULL, 0);
+        wire_send_packed(c->socket, &c->going, &pong, NULL);
+    } else if (env.type == FRAME_WELCOME) {
+        pack_limit(&c->going, wire_pack_allowed(&env, meta));
     }
     return 0;
+}
+
+/* The next message of the PACK at hand; its other frames are dropped. */
+static int take_packed(struct client *c, struct pack_item *header)
+{
+    struct pack_item rest = *header;
+    while (rest.more && wire_pack_next(&c->coming, &rest)) {
+    }
+    return take(c, header->data, header->bytes);
+}
+
+/* What waits to be sent leaves when all that came has been read. */
+static void receive_message(struct client *c, zmq_msg_t *message)
+{
+    wire_flush(c->socket, &c->going);
+    if (zmq_msg_recv(message, c->socket, 0) < 0) {
+        wire_die("bench_client: no answer for 10 s after %zu results", c->answers);
+    }
+}
+
+/* Receives one message; true when it was a job's result. */
+static int receive(struct client *c)
+{
+    struct pack_item item;
+    zmq_msg_t message;
+    if (wire_pack_next(&c->coming, &item)) {
+        return take_packed(c, &item);
+    }
+    zmq_msg_init(&message);
+    receive_message(c, &message);
+    if (wire_pack_take(&c->coming, &message)) {
+        zmq_msg_close(&message);
+        return wire_pack_next(&c->coming, &item) && take_packed(c, &item);
+    }
+    int result = take(c, zmq_msg_data(&message), zmq_msg_size(&message));
+    zmq_msg_close(&message);
+    wire_drop_rest(c->socket);
+    return result;
 }
 
 /* The broker answers in any order, so an acknowledgement says "all up to n" only when n results have come and n are all. */

@@ -28,6 +28,8 @@ struct worker {
     void *socket;
     int through_proxy;
     struct meta_arena arena;
+    struct pack_writer going; /* answers that leave together */
+    struct wire_pack coming;
     uint8_t client[ID_MAX]; /* behind the proxy: routing id of the message in hand */
     size_t client_bytes;
     uint64_t heartbeat_at_us, jobs_done;
@@ -81,6 +83,7 @@ static void hello_send(struct worker *w)
     hello.threads = 1;
     hello.backend = "reference";
     hello.device = "none";
+    hello.pack_bytes = w->own || w->service_us ? 0 : wire_pack_bytes();
     hello.models = offers;
     hello.n_models = 1;
     wire_send(w->socket, &env, &hello.base, 0);
@@ -124,23 +127,30 @@ static void answer_own(struct worker *w, const struct envelope *job, int more)
     w->jobs_done++;
 }
 
-/* The job's inputs go back as "copy". `raw` is the raw frame in hand when the tensor does not ride in the meta. */
-static void answer(struct worker *w, const struct envelope *job, const uint8_t *meta, zmq_msg_t *raw, int more)
+/* The RESULT with the job's inputs as "copy". */
+static void echo_make(struct worker *w, const struct envelope *job, const uint8_t *meta, Penstock__ResultMeta *out)
 {
     Penstock__JobMeta *in = meta_unpack(&w->arena, &penstock__job_meta__descriptor, meta, job->meta_bytes);
-    Penstock__ResultMeta out = PENSTOCK__RESULT_META__INIT;
     if (!in || in->n_inputs != 1) {
         wire_die("echo worker: a job without exactly one input");
     }
     in->inputs[0]->name = "copy";
-    out.outputs = in->inputs;
-    out.n_outputs = 1;
-    out.model = in->model;
-    out.version = 1;
-    out.backend = "reference";
-    out.precision = PRECISION_F32;
-    out.batch_size = 1;
-    out.compute_us = w->service_us;
+    penstock__result_meta__init(out);
+    out->outputs = in->inputs;
+    out->n_outputs = 1;
+    out->model = in->model;
+    out->version = 1;
+    out->backend = "reference";
+    out->precision = PRECISION_F32;
+    out->batch_size = 1;
+    out->compute_us = w->service_us;
+}
+
+/* The job's inputs go back as "copy". `raw` is the raw frame in hand when the tensor does not ride in the meta. */
+static void answer(struct worker *w, const struct envelope *job, const uint8_t *meta, zmq_msg_t *raw, int more)
+{
+    Penstock__ResultMeta out;
+    echo_make(w, job, meta, &out);
     struct envelope env = envelope_make(FRAME_RESULT);
     env.job = job->job;
     env.frames = job->frames;
@@ -197,6 +207,47 @@ static void serve(struct worker *w, zmq_msg_t *header)
     }
 }
 
+/* The answer to a job out of a PACK: a message of its own, which waits for others. raw: its input, when that is a frame. */
+static void answer_packed(struct worker *w, const struct envelope *job, const uint8_t *meta,
+                          const struct pack_item *raw)
+{
+    Penstock__ResultMeta out;
+    struct envelope env = envelope_make(FRAME_RESULT);
+    env.job = job->job;
+    echo_make(w, job, meta, &out);
+    if (job->frames == 0) {
+        wire_send_packed(w->socket, &w->going, &env, &out.base);
+    } else {
+        env.frames = 1;
+        wire_flush(w->socket, &w->going);
+        wire_send(w->socket, &env, &out.base, 1);
+        wire_send_bytes(w->socket, raw->data, raw->bytes, 0);
+    }
+    meta_arena_reset(&w->arena);
+    w->jobs_done++;
+}
+
+/* All messages of the PACK at hand. */
+static void serve_pack(struct worker *w)
+{
+    struct envelope env, pong = envelope_make(FRAME_PONG);
+    const uint8_t *meta;
+    struct pen_error error = {0};
+    for (struct pack_item header, raw; wire_pack_next(&w->coming, &header);) {
+        if (envelope_decode(header.data, header.bytes, &env, &meta, &error) != PEN_OK) {
+            wire_die("echo worker: %s", error.text);
+        }
+        for (uint8_t i = 0; i < env.frames; i++) {
+            wire_pack_next(&w->coming, &raw);
+        }
+        if (env.type == FRAME_SUBMIT) {
+            answer_packed(w, &env, meta, &raw);
+        } else if (env.type == FRAME_PING) {
+            wire_send_packed(w->socket, &w->going, &pong, NULL);
+        }
+    }
+}
+
 static void heartbeat_send(struct worker *w)
 {
     uint64_t now_us = clock_now_us();
@@ -215,8 +266,19 @@ static void handle(struct worker *w, zmq_msg_t *message)
     uint8_t type = zmq_msg_size(message) > 4 ? ((const uint8_t *)zmq_msg_data(message))[4] : 0;
     struct envelope env = envelope_make(FRAME_PONG);
     if (w->through_proxy || type == FRAME_SUBMIT) {
+        wire_flush(w->socket, &w->going);
         serve(w, message);
         return;
+    }
+    if (wire_pack_take(&w->coming, message)) {
+        serve_pack(w);
+        return;
+    }
+    if (type == FRAME_WELCOME) {
+        struct envelope welcome;
+        const uint8_t *meta;
+        envelope_decode(zmq_msg_data(message), zmq_msg_size(message), &welcome, &meta, NULL);
+        pack_limit(&w->going, w->own || w->service_us ? 0 : wire_pack_allowed(&welcome, meta));
     }
     wire_drop_rest(w->socket);
     if (type == FRAME_PING) {
@@ -235,6 +297,9 @@ static void loop(struct worker *w)
     zmq_msg_init(&message);
     for (;;) {
         w->waited = zmq_msg_recv(&message, w->socket, ZMQ_DONTWAIT) >= 0;
+        if (!w->waited) {
+            wire_flush(w->socket, &w->going);
+        }
         if (!w->waited && zmq_msg_recv(&message, w->socket, 0) < 0) { /* RCVTIMEO: time for a heartbeat */
             heartbeat_send(w);
             continue;

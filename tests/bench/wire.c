@@ -8,6 +8,8 @@
 #include <zmq.h>
 
 #include "keys.h"
+#include "pack_socket.h"
+#include "worker.pb-c.h"
 
 void wire_die(const char *format, ...)
 {
@@ -34,6 +36,71 @@ void wire_send(void *socket, struct envelope *env, const ProtobufCMessage *meta,
     if (zmq_msg_send(&message, socket, more ? ZMQ_SNDMORE : 0) < 0) {
         wire_die("send: %s", zmq_strerror(zmq_errno()));
     }
+}
+
+void wire_flush(void *socket, struct pack_writer *going)
+{
+    if (pack_send(going, socket) != 0) {
+        wire_die("send: %s", zmq_strerror(zmq_errno()));
+    }
+}
+
+void wire_send_packed(void *socket, struct pack_writer *going, struct envelope *env, const ProtobufCMessage *meta)
+{
+    size_t bytes = meta ? protobuf_c_message_get_packed_size(meta) : 0, all = FRAME_ENVELOPE_BYTES + bytes;
+    enum pack_place place = pack_prepare(going, socket, 1, all, all);
+    if (place != PACK_NOW) {
+        wire_send(socket, env, meta, 0);
+        return;
+    }
+    env->meta_bytes = (uint32_t)bytes;
+    uint8_t *to = envelope_encode(env, pack_frame(going, all, false));
+    if (meta) {
+        protobuf_c_message_pack(meta, to);
+    }
+}
+
+uint32_t wire_pack_bytes(void)
+{
+    return getenv("BENCH_PLAIN") ? 0 : pack_bytes_taken(0);
+}
+
+uint32_t wire_pack_allowed(const struct envelope *env, const uint8_t *meta)
+{
+    Penstock__Welcome *welcome = penstock__welcome__unpack(NULL, env->meta_bytes, meta);
+    uint32_t bytes = welcome && !getenv("BENCH_PLAIN") ? welcome->pack_bytes : 0;
+    penstock__welcome__free_unpacked(welcome, NULL);
+    return bytes;
+}
+
+bool wire_pack_take(struct wire_pack *pack, zmq_msg_t *message)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    struct pen_error error = {.status = PEN_OK};
+    if (!pack_is(zmq_msg_data(message), zmq_msg_size(message))) {
+        return false;
+    }
+    if (envelope_decode(zmq_msg_data(message), zmq_msg_size(message), &env, &meta, &error) != PEN_OK ||
+        pack_reader_open(&pack->reader, meta, env.meta_bytes, &error) != PEN_OK) {
+        wire_die("%s", error.text);
+    }
+    zmq_msg_init(&pack->frame);
+    zmq_msg_move(&pack->frame, message);
+    pack->open = true;
+    return true;
+}
+
+bool wire_pack_next(struct wire_pack *pack, struct pack_item *ret_item)
+{
+    if (pack->open && pack_next(&pack->reader, ret_item)) {
+        return true;
+    }
+    if (pack->open) {
+        zmq_msg_close(&pack->frame);
+    }
+    pack->open = false;
+    return false;
 }
 
 void wire_send_bytes(void *socket, const void *bytes, size_t size, int more)

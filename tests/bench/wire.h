@@ -11,7 +11,11 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include <stdbool.h>
+#include <zmq.h>
+
 #include "frame.h"
+#include "pack.h"
 
 #define WIRE_HEADER_MAX (FRAME_ENVELOPE_BYTES + FRAME_CONTROL_BYTES_MAX)
 
@@ -20,6 +24,25 @@ __attribute__((noreturn, format(printf, 1, 2))) void wire_die(const char *format
 
 /* Envelope and meta (may be NULL) in one frame; sets env->meta_bytes. `more`: frames follow. */
 void wire_send(void *socket, struct envelope *env, const ProtobufCMessage *meta, int more);
+/* The same without further frames, into the pack; pack_limit 0: at once. What waits is sent by wire_flush(). */
+void wire_send_packed(void *socket, struct pack_writer *going, struct envelope *env, const ProtobufCMessage *meta);
+void wire_flush(void *socket, struct pack_writer *going);
+/* What a hello says of packs: nothing with BENCH_PLAIN in the environment. */
+uint32_t wire_pack_bytes(void);
+/* The largest PACK that a WELCOME allows; 0 with BENCH_PLAIN. */
+uint32_t wire_pack_allowed(const struct envelope *env, const uint8_t *meta);
+
+/* A PACK that is being read. */
+struct wire_pack {
+    bool open;
+    zmq_msg_t frame;
+    struct pack_reader reader;
+};
+/* Takes the message if it is a PACK. */
+bool wire_pack_take(struct wire_pack *pack, zmq_msg_t *message);
+/* The next frame of it; false: that was all, and it is closed. */
+bool wire_pack_next(struct wire_pack *pack, struct pack_item *ret_item);
+
 /* A frame of its own copy. */
 void wire_send_bytes(void *socket, const void *bytes, size_t size, int more);
 /* True when the message just received has further frames. */

@@ -83,6 +83,50 @@ Test(losses, killed_worker_its_batch_runs_again_alone_and_in_front)
     desk_free(desk);
 }
 
+/* The port found out that the worker had gone when it was to send what waited. `later_us` after the dispatch: it had got that job. */
+static size_t groups_after_unsent(uint64_t later_us)
+{
+    struct desk *desk = ready_desk();
+    struct wire_worker two = worker(2);
+    departure_watch(&desk->broker);
+    submit(desk, 1, 0);
+    cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT));
+    if (later_us)
+        desk_wait(desk, later_us);
+    effects_begin(&desk->broker.effects);
+    desk->workers.port.gone(desk->workers.port.gone_context, 901);
+    effects_drain(&desk->broker);
+    cr_assert_eq(desk->broker.fleet.count, 0);
+    submit(desk, 2, 0);
+    desk_worker(desk, 902, &two);
+    struct sent *again = desk_next(&desk->workers, FRAME_SUBMIT);
+    cr_assert_not_null(again);
+    cr_assert_eq(sent_job(again, 0).sequence, 1, "in front");
+    size_t groups = sent_groups(again);
+    desk_free(desk);
+    return groups;
+}
+
+Test(losses, jobs_that_were_never_sent_are_not_to_blame)
+{
+    cr_assert_eq(groups_after_unsent(0), 2, "it shares a batch");
+    cr_assert_eq(groups_after_unsent(100), 1, "a suspect goes alone");
+}
+
+Test(losses, a_client_that_the_port_found_gone_has_its_grace)
+{
+    struct desk *desk = ready_desk();
+    departure_watch(&desk->broker);
+    submit(desk, 1, 0);
+    effects_begin(&desk->broker.effects);
+    desk->clients.port.gone(desk->clients.port.gone_context, 1);
+    desk->clients.port.gone(desk->clients.port.gone_context, 77); /* nobody */
+    effects_drain(&desk->broker);
+    cr_assert_eq(desk->broker.stats.clients_lost, 1);
+    cr_assert_eq(desk->broker.live, 1, "its job goes on");
+    desk_free(desk);
+}
+
 /* Two jobs on a worker whose connection has ended; what it said before waits in the port. */
 static struct desk *desk_of_ended(void)
 {

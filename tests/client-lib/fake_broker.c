@@ -12,6 +12,7 @@
 #include "control.pb-c.h"
 #include "deadline.h"
 #include "job.pb-c.h"
+#include "pack.h"
 #include "worker.pb-c.h"
 
 /* assert() is nothing in a release build, and some of these have effects */
@@ -42,6 +43,8 @@ struct fake_broker {
     struct parts *held[HELD_MAX]; /* the thread's */
     size_t held_count;
     unsigned seed;
+    bool packing; /* answers wait in `going` */
+    struct pack_writer going;
 };
 
 static void parts_close(struct parts *p)
@@ -89,6 +92,18 @@ static void send_flipped(struct fake_broker *f, struct parts *to, struct envelop
         size_t at = (size_t)rand_r(&f->seed) % (meta_bytes + 16);
         at = at < meta_bytes ? FRAME_ENVELOPE_BYTES + at : FRAME_ENVELOPE_BYTES - 16 + (at - meta_bytes);
         bytes[at] ^= (uint8_t)(1u << rand_r(&f->seed) % 8);
+    }
+    uint8_t *packed = f->packing ? pack_frame(&f->going, FRAME_ENVELOPE_BYTES + meta_bytes, env.frames > 0) : NULL;
+    if (packed) {
+        memcpy(packed, bytes, FRAME_ENVELOPE_BYTES + meta_bytes);
+        for (size_t i = 0; i < env.frames; i++) {
+            size_t size = zmq_msg_size(&to->part[2 + i]);
+            packed = pack_frame(&f->going, size, i + 1 < env.frames);
+            need(packed);
+            memcpy(packed, zmq_msg_data(&to->part[2 + i]), size);
+        }
+        free(bytes);
+        return;
     }
     send_bytes(f, zmq_msg_data(&to->part[0]), zmq_msg_size(&to->part[0]), true);
     send_bytes(f, bytes, FRAME_ENVELOPE_BYTES + meta_bytes, env.frames > 0);
@@ -145,6 +160,7 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
     meta.max_job_bytes = b->max_job_bytes;
     meta.digest_kind = b->digest_kind;
     meta.needs = b->knows_needs;
+    meta.pack_bytes = b->packs ? pack_bytes_taken(0) : 0;
     env.status = (uint8_t)b->hello_status;
     env.major = b->major ? b->major : env.major;
     env.minor = b->first_minor ? 0 : env.minor;
@@ -252,6 +268,7 @@ static void note(struct fake_seen *s, const struct envelope *env, const uint8_t 
         need(hello && hello->uuid == env->job.client);
         text(s->hello_name, hello->name);
         s->grace_us = hello->grace_us;
+        s->pack_bytes = hello->pack_bytes;
         penstock__client_hello__free_unpacked(hello, NULL);
         s->hellos++;
         break;
@@ -387,6 +404,49 @@ static void handle(struct fake_broker *f, struct parts *p)
     }
 }
 
+static void part_copy(struct parts *to, const void *bytes, size_t size)
+{
+    need(to->count < PARTS_MAX && zmq_msg_init_size(&to->part[to->count], size) == 0);
+    memcpy(zmq_msg_data(&to->part[to->count++]), bytes, size);
+}
+
+/* Each message of a PACK as if it had come by itself; the answers as one PACK. */
+static void handle_pack(struct fake_broker *f, struct parts *p)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    struct pack_reader reader;
+    struct pack_item item = {.more = false};
+    zmq_msg_t *frame = &p->part[1];
+    need(p->count == 2 && envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, NULL) == PEN_OK &&
+         pack_reader_open(&reader, meta, env.meta_bytes, NULL) == PEN_OK);
+    pack_limit(&f->going, pack_bytes_taken(0));
+    f->packing = true;
+    unsigned messages = 0;
+    while (reader.at < reader.end) {
+        struct parts one = {.count = 0};
+        part_copy(&one, zmq_msg_data(&p->part[0]), zmq_msg_size(&p->part[0]));
+        do {
+            need(pack_next(&reader, &item));
+            part_copy(&one, item.data, item.bytes);
+        } while (item.more);
+        handle(f, &one);
+        parts_close(&one);
+        messages++;
+    }
+    f->packing = false;
+    if (f->going.messages > 0) {
+        size_t bytes = pack_seal(&f->going);
+        send_bytes(f, zmq_msg_data(&p->part[0]), zmq_msg_size(&p->part[0]), true);
+        send_bytes(f, f->going.bytes, bytes, false);
+    }
+    pack_clear(&f->going);
+    pthread_mutex_lock(&f->lock);
+    f->seen.packs++;
+    f->seen.packed += messages;
+    pthread_mutex_unlock(&f->lock);
+}
+
 static void release_held(struct fake_broker *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -418,7 +478,11 @@ static void *fake_main(void *arg)
         zmq_pollitem_t item = {.socket = f->router, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, 2);
         for (unsigned n = 0; n < 100 && parts_receive(f->router, &p); n++) {
-            handle(f, &p);
+            if (p.count > 1 && pack_is(zmq_msg_data(&p.part[1]), zmq_msg_size(&p.part[1]))) {
+                handle_pack(f, &p);
+            } else {
+                handle(f, &p);
+            }
             parts_close(&p);
         }
         release_held(f);
@@ -497,5 +561,6 @@ void fake_stop(struct fake_broker *f)
     zmq_close(f->router);
     zmq_ctx_term(f->context);
     pthread_mutex_destroy(&f->lock);
+    pack_fini(&f->going);
     free(f);
 }

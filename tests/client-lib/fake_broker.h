@@ -36,12 +36,15 @@ struct fake_behaviour {
     uint32_t digest_kind;
     bool control_mute;
     bool leaving; /* tells every client that it drains */
+    bool packs;   /* takes PACKs, and answers what came in one with one */
 };
 
 struct fake_seen {
     unsigned hellos, submits, resents, cancels, acks, pings, goodbyes, controls, results_sent;
-    unsigned frozen_turns; /* of its loop, in which it read nothing */
-    uint64_t acknowledged; /* highest */
+    unsigned packs, packed; /* PACKs that came, and messages in them */
+    unsigned pack_bytes;    /* of the last hello */
+    unsigned frozen_turns;  /* of its loop, in which it read nothing */
+    uint64_t acknowledged;  /* highest */
     struct envelope last_submit;
     char model[64], tenant[64], backend[64], verb[64], argument[64], hello_name[64];
     unsigned inputs, outputs, parameters, tags, needs;

@@ -104,7 +104,7 @@ static void run(int (*descriptor)(pen_client *client))
     pen_client *client = NULL;
     pthread_t threads[THREADS], dispatcher;
     char endpoint[FAKE_ENDPOINT_BYTES];
-    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){0});
+    struct fake_broker *fake = fake_start(NULL, (struct fake_behaviour){.packs = true});
     snprintf(endpoint, sizeof endpoint, "%s", fake_endpoint(fake));
     pen_client_options_init(&o, sizeof o);
     o.endpoint = endpoint;

@@ -5,6 +5,7 @@
 #include "frame.h"
 #include "job.pb-c.h"
 #include "job_meta.h"
+#include "pack.h"
 #include "tensor_codec.h"
 #include "worker.pb-c.h"
 
@@ -260,8 +261,32 @@ void frames_print(const struct vector *vector, FILE *out)
     meta_arena_fini(&arena);
 }
 
+/* The frames of a PACK, read and written again. */
+static int pack_reencode(const struct vector_frame *frame)
+{
+    struct pack_writer writer = {0};
+    struct pack_reader reader;
+    struct pack_item item;
+    struct envelope env;
+    const uint8_t *meta;
+    pack_limit(&writer, pack_bytes_taken(0));
+    bool whole = envelope_decode(frame->data, frame->bytes, &env, &meta, NULL) == PEN_OK &&
+                 pack_reader_open(&reader, meta, env.meta_bytes, NULL) == PEN_OK;
+    while (whole && pack_next(&reader, &item)) {
+        uint8_t *to = pack_frame(&writer, item.bytes, item.more);
+        whole = to != NULL;
+        if (whole)
+            memcpy(to, item.data, item.bytes);
+    }
+    bool equal = whole && pack_seal(&writer) == frame->bytes && memcmp(writer.bytes, frame->data, frame->bytes) == 0;
+    pack_fini(&writer);
+    return equal ? 0 : -1;
+}
+
 static int group_reencode(const struct vector *vector, size_t at, struct group *group)
 {
+    if (group->env.type == FRAME_PACK)
+        return pack_reencode(&vector->frames[at]);
     Penstock__TensorDesc descs[FRAME_MAX_TENSORS], *pointers[FRAME_MAX_TENSORS];
     uint32_t order[FRAME_MAX_TENSORS];
     size_t frames = 0, ignored;

@@ -4,6 +4,7 @@
 #include "control.pb-c.h"
 #include "worker.pb-c.h"
 
+#include <string.h>
 static void make_detached(void)
 {
     static uint8_t lock[] = {0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,
@@ -236,8 +237,41 @@ static void make_annotations(void)
     making_end("worker_update_annotates");
 }
 
+/* A frame behind its length; the highest bit: another one of the same message follows. */
+static size_t pack_put(uint8_t *to, const uint8_t *frame, uint32_t bytes, bool more)
+{
+    uint32_t length = bytes | (more ? 0x80000000u : 0);
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(length >> (8 * i));
+    memcpy(to + 4, frame, bytes);
+    return 4 + bytes;
+}
+
+/* An acknowledgement, and a chunk with its raw frame (which our programs send by itself). */
+static void make_pack(void)
+{
+    uint8_t bytes[FRAME_ENVELOPE_BYTES + 512], part[FRAME_ENVELOPE_BYTES];
+    struct envelope env = making_example(FRAME_PACK), ack = making_example(FRAME_ACK),
+                    chunk = envelope_make(FRAME_CHUNK);
+    size_t used = FRAME_ENVELOPE_BYTES;
+    envelope_encode(&ack, part);
+    used += pack_put(bytes + used, part, sizeof part, false);
+    chunk.job = (struct job_id){0x0123456789ABCDEFu, 7};
+    chunk.frames = 1;
+    chunk.transfer = 5;
+    envelope_encode(&chunk, part);
+    used += pack_put(bytes + used, part, sizeof part, true);
+    used += pack_put(bytes + used, (const uint8_t *)"\1\2\3\4\5", 5, false);
+    env.meta_bytes = (uint32_t)(used - FRAME_ENVELOPE_BYTES);
+    envelope_encode(&env, bytes);
+    making_begin("PACK of two messages: an ACK, and a CHUNK with its raw frame");
+    vector_add(&making.vector, bytes, used);
+    making_end("pack");
+}
+
 void vectors_later_make(void)
 {
+    make_pack();
     make_failures();
     make_annotations();
     make_debug();

@@ -195,6 +195,7 @@ void play_send_welcome(struct play *play, enum pen_status status, const char *er
     welcome.heartbeat_us = heartbeat_us;
     welcome.liveness_us = liveness_us;
     welcome.max_frame_bytes = max_frame_bytes;
+    welcome.pack_bytes = play->pack_bytes;
     welcome.broker_uuid = (uint64_t)(uintptr_t)play->router; /* another for each play */
     play_send(play, &env, bytes, penstock__welcome__pack(&welcome, bytes));
 }

@@ -20,7 +20,8 @@
 #define PLAY_LOG_BYTES 65536
 
 struct play {
-    bool skips_updates; /* play_expect passes over WORKER_UPDATEs that come meanwhile, as over heartbeats */
+    uint32_t pack_bytes; /* the largest PACK that its welcomes allow; 0: none, as brokers before 1.2 */
+    bool skips_updates;  /* play_expect passes over WORKER_UPDATEs that come meanwhile, as over heartbeats */
     void *context, *router;
     char endpoint[128];
     const char *also; /* more brokers for --broker, separated by commas; NULL = none */

@@ -2,6 +2,7 @@
 #include "in_flight.h"
 
 #include "deadline.h"
+#include "pack.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -171,4 +172,71 @@ Test(in_flight, caps_are_answered_with_busy_and_ids_are_found)
     cr_expect(in_flight.first == &b && in_flight.last == &b && in_flight.jobs == 1 && in_flight.bytes == 40);
     in_flight_remove(&in_flight, &b);
     cr_expect(!in_flight.first && !in_flight.last && in_flight.dispatches == 0);
+}
+
+/* ---- packs ---- */
+
+/* A PACK of two SUBMITs, the first with a raw frame, and a PING. */
+static size_t pack_write(struct pack_writer *writer)
+{
+    struct envelope a = job_envelope(1, 1), b = job_envelope(2, 0), ping = envelope_make(FRAME_PING);
+    pack_limit(writer, pack_bytes_taken(0));
+    envelope_encode(&a, pack_frame(writer, FRAME_ENVELOPE_BYTES, true));
+    memset(pack_frame(writer, 5000, false), 6, 5000);
+    envelope_encode(&b, pack_frame(writer, FRAME_ENVELOPE_BYTES, false));
+    envelope_encode(&ping, pack_frame(writer, FRAME_ENVELOPE_BYTES, false));
+    return pack_seal(writer);
+}
+
+Test(inbox, messages_of_a_pack_come_one_by_one)
+{
+    struct pack_writer writer = {0};
+    struct message message;
+    struct dispatch *first = NULL, *second = NULL;
+    size_t bytes = pack_write(&writer);
+    cr_assert(zmq_send(out, writer.bytes, bytes, 0) >= 0);
+    pack_fini(&writer);
+    cr_assert(!inbox_holds(inbox));
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK);
+    cr_assert(inbox_dispatch(inbox, &message, 0, &first, NULL) == PEN_OK);
+    cr_assert(inbox_holds(inbox));
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK);
+    cr_assert(inbox_dispatch(inbox, &message, 0, &second, NULL) == PEN_OK);
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK && message.env.type == FRAME_PING);
+    cr_assert(!inbox_holds(inbox));
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_ERR_UNAVAILABLE);
+    cr_expect(first->jobs_count == 1 && first->frames_count == 2 && first->bytes == FRAME_ENVELOPE_BYTES + 5000);
+    cr_expect(((const uint8_t *)zmq_msg_data(&first->frames[1]))[4999] == 6);
+    cr_expect(second->jobs[0].env.job.sequence == 2);
+    dispatch_free(first);
+    dispatch_free(second);
+}
+
+Test(inbox, what_is_left_of_a_pack_goes_with_its_connection)
+{
+    struct pack_writer writer = {0};
+    struct message message;
+    size_t bytes = pack_write(&writer);
+    cr_assert(zmq_send(out, writer.bytes, bytes, 0) >= 0);
+    pack_fini(&writer);
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK);
+    inbox_drop(inbox);
+    cr_assert(!inbox_holds(inbox));
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_ERR_UNAVAILABLE);
+}
+
+Test(inbox, a_broken_pack_is_refused_and_the_next_message_is_read)
+{
+    struct pack_writer writer = {0};
+    struct message message;
+    struct pen_error error = {0};
+    struct envelope ping = envelope_make(FRAME_PING);
+    size_t bytes = pack_write(&writer);
+    writer.bytes[bytes - FRAME_ENVELOPE_BYTES - 1] |= 0x80; /* the last message would go on */
+    cr_assert(zmq_send(out, writer.bytes, bytes, 0) >= 0);
+    pack_fini(&writer);
+    send_header(&ping, 0);
+    cr_assert(inbox_receive(inbox, in, &message, &error) == PEN_ERR_CORRUPT);
+    cr_assert(strstr(error.text, "PACK") != NULL, "%s", error.text);
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK && message.env.type == FRAME_PING);
 }

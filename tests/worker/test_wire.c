@@ -2,6 +2,7 @@
 #include "play_broker.h"
 
 #include "deadline.h"
+#include "pack.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -349,4 +350,36 @@ Test(wire, results_above_the_brokers_frame_limit_become_errors)
     play_submit(&play, &job, 1);
     play_results(&play, &result, 1);
     cr_expect(result.env.status == PEN_ERR_TOO_LARGE && strstr(result.error, "90 bytes"), "%s", result.error);
+}
+
+/* A broker that takes packs gets the results of a batch as one frame; jobs in a pack are dispatches of their own. */
+Test(wire, packs_both_ways)
+{
+    struct play_job jobs[3];
+    struct play_result results[3];
+    struct pack_reader reader;
+    struct pack_item item;
+    struct pen_error error = {0};
+    unsigned seen = 0;
+    play.pack_bytes = pack_bytes_taken(0);
+    Penstock__WorkerHello *hello = play_serve(&play, &message);
+    cr_expect_gt(hello->pack_bytes, 65536);
+    for (size_t i = 0; i < 3; i++)
+        jobs[i] =
+            (struct play_job){.sequence = i + 1, .model = "digits", .version = 1, .input = play_digit_tensor(i, 1)};
+    play_submit(&play, jobs, 3);
+    play_expect(&play, FRAME_PACK, &message);
+    cr_assert_eq(pack_reader_open(&reader, message.meta, message.env.meta_bytes, &error), PEN_OK, "%s", error.text);
+    while (pack_next(&reader, &item)) {
+        struct envelope env;
+        const uint8_t *meta;
+        cr_assert_eq(envelope_decode(item.data, item.bytes, &env, &meta, NULL), PEN_OK);
+        cr_assert(env.type == FRAME_RESULT && env.status == PEN_OK && env.job.sequence - 1 < 3);
+        cr_assert_eq(item.more, seen < 2, "they are one message");
+        seen++;
+    }
+    cr_assert_eq(seen, 3);
+    play_submit(&play, jobs, 1);
+    play_results(&play, results, 1); /* one frame alone is as it always was */
+    expect_digit(&results[0], 0);
 }

@@ -2,6 +2,7 @@
 #include "link.h"
 
 #include "control.pb-c.h"
+#include "link_pack.h"
 
 #include "assertion.h"
 #include "deadline.h"
@@ -52,6 +53,8 @@ void link_close(struct link *link, int linger_ms)
                "no transfer outlives its connection");
     if (!link->socket)
         return;
+    link_flush(link);
+    pack_limit(&link->going, 0);
     zmq_setsockopt(link->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     zmq_close(link->socket);
     link->socket = NULL;
@@ -74,6 +77,7 @@ void link_fini(struct link *link)
 {
     while (link->unsent)
         unsent_drop_first(link);
+    pack_fini(&link->going);
     meta_arena_fini(&link->answer);
     bulk_way_fini(&link->transfers.way);
     in_flight_fini(&link->in_flight);
@@ -124,10 +128,11 @@ static enum pen_status hello_send(struct link *link, uint64_t now_us, struct pen
     enum pen_status status = hello_frame(link->context->hello, &link->in_flight, link->unsent, &frame, reterr);
     if (status != PEN_OK)
         return status;
-    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0) {
+    if (!link_flush(link) || zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&frame);
         return pen_error_set(reterr, PEN_ERR_IO, "cannot send the hello: %s", zmq_strerror(errno));
     }
+    pack_limit(&link->going, 0); /* until the welcome */
     link->state = LINK_HELLO;
     link->hellos++;
     link->hello_us = link->received_us = link->beat_us = now_us;
@@ -157,6 +162,7 @@ enum pen_status link_connect(struct link *link, uint64_t now_us, struct pen_erro
     link->pings = link->pongs = link->pings_owed = link->drain_ping = 0;
     link->gives_back = false;
     link->socket = socket_new(link, link->context->zmq);
+    link->sockets++;
     if (!link->socket)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "cannot open a socket: %s", zmq_strerror(errno));
     enum pen_status status = use_keys(link, link->socket, reterr);
@@ -305,6 +311,8 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
             in_force(link->context->options->liveness_us, welcome->liveness_us, LIVENESS_US, LIVENESS_US_MIN);
         link->max_frame_bytes = welcome->max_frame_bytes;
         link->transfers.from_bytes = welcome->bulk_bytes;
+        if (link_flush(link))
+            pack_limit(&link->going, welcome->pack_bytes);
         bulk_way_welcome(&link->transfers.way, welcome->broker_uuid, welcome->bulk_port, link->liveness_us);
         link->state = LINK_SERVING;
         PEN_ASSERT(link->socket && link->heartbeat_us >= HEARTBEAT_US_MIN && link->liveness_us >= LIVENESS_US_MIN,
@@ -389,7 +397,7 @@ void link_reply(struct link *link, struct reply *reply)
         reply = too_large(link, reply);
     if (reply)
         reply = transfer_depart(link, reply);
-    if (reply && reply_send(reply, link->socket) != 0)
+    if (reply && link_pack_reply(link, reply) != 0)
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
 }
 
@@ -397,7 +405,7 @@ void link_reply(struct link *link, struct reply *reply)
 static bool send_frame(struct link *link, const struct envelope *env, const ProtobufCMessage *meta)
 {
     zmq_msg_t frame;
-    if (!link->socket || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
+    if (!link->socket || !link_flush(link) || zmq_msg_init_size(&frame, FRAME_ENVELOPE_BYTES + env->meta_bytes) != 0)
         return false;
     uint8_t *to = envelope_encode(env, zmq_msg_data(&frame));
     if (meta)
@@ -444,9 +452,10 @@ bool link_update(struct link *link)
         log_event(LOG_ERROR, "update_failed", "error=%s", error.text);
         return error.status != PEN_ERR_NO_MEMORY;
     }
-    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
+    bool flushed = link_flush(link);
+    if (!flushed || zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
         zmq_msg_close(&frame);
-    return true;
+    return flushed;
 }
 
 bool link_control_reply(struct link *link, uint64_t serial, const struct pen_error *outcome)

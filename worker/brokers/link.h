@@ -11,6 +11,7 @@
 
 #include "hello.h"
 #include "inbox.h"
+#include "pack.h"
 #include "slot.h"
 #include "tensor_codec.h"
 #include "transfer.h"
@@ -36,6 +37,9 @@ struct link {
     const struct link_context *context;
     const char *endpoint; /* borrowed */
     void *socket;
+    uint64_t sockets;         /* opened so far */
+    struct pack_writer going; /* results that leave together: link_pack.h */
+    bool holds;
     struct in_flight in_flight;
     struct transfers transfers;
     enum link_state state;

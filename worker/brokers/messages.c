@@ -301,7 +301,8 @@ static void message_handle(struct serve *serve, struct link *link, struct messag
 static bool receive_from(struct serve *serve, struct link *link, void *const *socket, unsigned burst, uint64_t now_us)
 {
     unsigned count = 0;
-    for (; count < burst && *socket; count++) {
+    uint64_t sockets = link->sockets;
+    for (; (count < burst || inbox_holds(serve->inbox)) && *socket; count++) {
         struct message message = {0};
         struct pen_error error = {0};
         enum pen_status status = inbox_receive(serve->inbox, *socket, &message, &error);
@@ -314,7 +315,12 @@ static bool receive_from(struct serve *serve, struct link *link, void *const *so
             message_handle(serve, link, &message, now_us);
         else
             dropped(serve, status, error.text);
+        if (status == PEN_ERR_NO_MEMORY)
+            link_give_back(link); /* there may have been jobs among what is lost */
+        if (link->sockets != sockets)
+            break;
     }
+    inbox_drop(serve->inbox); /* what is left, if anything, is of a connection that has ended */
     return count > 0;
 }
 

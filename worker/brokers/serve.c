@@ -4,6 +4,7 @@
 #include "deadline.h"
 #include "drain.h"
 #include "large_block.h"
+#include "link_pack.h"
 #include "messages.h"
 #include "notify.h"
 #include "outcomes.h"
@@ -26,10 +27,13 @@ void serve_log_level(enum log_level level, const char *by)
 
 /* ---- results ----------------------------------------------------------------------------------------------------------------------- */
 
+/* What the slots have finished by now leaves together. */
 static bool send_some(struct serve *serve)
 {
     struct reply *reply = outbox_take_all(serve->outbox);
     bool any = reply != NULL;
+    for (size_t i = 0; any && i < serve->brokers->count; i++)
+        link_hold(&serve->brokers->links[i]);
     for (struct reply *next; reply; reply = next) {
         struct dispatch *finished = reply->finished;
         struct link *link = reply->link;
@@ -41,6 +45,9 @@ static bool send_some(struct serve *serve)
             dispatch_free(finished);
         }
     }
+    for (size_t i = 0; any && i < serve->brokers->count; i++)
+        if (!link_release(&serve->brokers->links[i]))
+            link_give_back(&serve->brokers->links[i]);
     return any;
 }
 

@@ -4,7 +4,7 @@
 #include "deadline.h"
 #include "job.pb-c.h"
 #include "large_frame.h"
-#include "link.h"
+#include "link_pack.h"
 #include "tensor_codec.h"
 #include "urgency.h"
 
@@ -277,7 +277,7 @@ static bool announce(struct link *link, const struct departure *departure)
         return false;
     memcpy(zmq_msg_data(&header), zmq_msg_data(kept), bytes);
     frame_set_transfer(zmq_msg_data(&header), departure->run.number);
-    if (zmq_msg_send(&header, link->socket, ZMQ_DONTWAIT) >= 0)
+    if (link_flush(link) && zmq_msg_send(&header, link->socket, ZMQ_DONTWAIT) >= 0)
         return true;
     zmq_msg_close(&header);
     return false;

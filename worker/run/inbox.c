@@ -6,14 +6,19 @@
 
 #include "assertion.h"
 #include "deadline.h"
+#include "pack.h"
 #include "words.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct inbox {
     zmq_msg_t frames[INBOX_FRAMES_MAX]; /* [0, count) are open */
     size_t count;
+    bool reads; /* a PACK */
+    zmq_msg_t pack;
+    struct pack_reader reader;
 };
 
 static void inbox_clear(struct inbox *inbox)
@@ -32,7 +37,59 @@ void inbox_free(struct inbox *inbox)
     if (!inbox)
         return;
     inbox_clear(inbox);
+    inbox_drop(inbox);
     free(inbox);
+}
+
+/* ---- packs ---- */
+
+bool inbox_holds(const struct inbox *inbox)
+{
+    return inbox->reads && inbox->reader.at != inbox->reader.end;
+}
+
+void inbox_drop(struct inbox *inbox)
+{
+    if (inbox->reads)
+        zmq_msg_close(&inbox->pack);
+    inbox->reads = false;
+}
+
+/* The frames of the next message of the PACK, copied, because slots keep them. */
+static enum pen_status frames_unpack(struct inbox *inbox, size_t *ret_bytes, struct pen_error *reterr)
+{
+    struct pack_item item = {.more = true};
+    size_t bytes = 0;
+    while (item.more && pack_next(&inbox->reader, &item)) { /* PACK_FRAMES_MAX at most: there is room */
+        zmq_msg_t *frame = &inbox->frames[inbox->count];
+        if (zmq_msg_init_size(frame, item.bytes) != 0) {
+            inbox_drop(inbox);
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for a message of a PACK");
+        }
+        memcpy(zmq_msg_data(frame), item.data, item.bytes);
+        bytes += item.bytes;
+        inbox->count++;
+    }
+    *ret_bytes = bytes;
+    return PEN_OK;
+}
+
+/* The PACK is the only frame of the message that came. */
+static enum pen_status pack_take(struct inbox *inbox, struct pen_error *reterr)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    zmq_msg_t *frame = &inbox->frames[0];
+    enum pen_status status = envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, reterr);
+    if (status == PEN_OK)
+        status = pack_reader_open(&inbox->reader, meta, env.meta_bytes, reterr);
+    if (status != PEN_OK)
+        return status;
+    zmq_msg_init(&inbox->pack);
+    zmq_msg_move(&inbox->pack, frame); /* its bytes are too many to lie in the zmq_msg_t */
+    inbox->reads = true;
+    inbox_clear(inbox);
+    return PEN_OK;
 }
 
 /* Throws away the rest of a message that has too many frames. */
@@ -47,7 +104,7 @@ static void drain(void *socket)
     }
 }
 
-static enum pen_status frames_receive(struct inbox *inbox, void *socket, size_t *ret_bytes, struct pen_error *reterr)
+static enum pen_status socket_receive(struct inbox *inbox, void *socket, size_t *ret_bytes, struct pen_error *reterr)
 {
     size_t bytes = 0;
     for (;;) {
@@ -71,6 +128,19 @@ static enum pen_status frames_receive(struct inbox *inbox, void *socket, size_t 
     }
     *ret_bytes = bytes;
     return PEN_OK;
+}
+
+static enum pen_status frames_receive(struct inbox *inbox, void *socket, size_t *ret_bytes, struct pen_error *reterr)
+{
+    if (inbox_holds(inbox))
+        return frames_unpack(inbox, ret_bytes, reterr);
+    inbox_drop(inbox);
+    enum pen_status status = socket_receive(inbox, socket, ret_bytes, reterr);
+    if (status != PEN_OK || inbox->count != 1 ||
+        !pack_is(zmq_msg_data(&inbox->frames[0]), zmq_msg_size(&inbox->frames[0])))
+        return status;
+    status = pack_take(inbox, reterr);
+    return status == PEN_OK ? frames_unpack(inbox, ret_bytes, reterr) : status;
 }
 
 enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr)

@@ -62,9 +62,13 @@ void inbox_free(struct inbox *inbox); /* NULL is fine */
 
 /*
  * Takes one message from the socket without waiting. UNAVAILABLE: there is none. CORRUPT, VERSION, TOO_LARGE: there was
- * one, which was dropped; the sentence says why.
+ * one, which was dropped; the sentence says why. NO_MEMORY: the same, for the rest of a PACK. The messages of a PACK
+ * come one by one: the socket must stay the same until inbox_holds() is false.
  */
 enum pen_status inbox_receive(struct inbox *inbox, void *socket, struct message *ret_message, struct pen_error *reterr);
+
+bool inbox_holds(const struct inbox *inbox); /* messages of a PACK are left */
+void inbox_drop(struct inbox *inbox);        /* drops these, because their connection has ended */
 
 /* Makes a dispatch of a SUBMIT message, taking its frames. Gives *ret_dispatch. */
 enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uint64_t now_us,

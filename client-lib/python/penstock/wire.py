@@ -8,11 +8,12 @@ from typing import Any, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 import xxhash
 
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 ENVELOPE = struct.Struct("<2s4BHQQ16sQQQI4BII")
 ENVELOPE_BYTES = 80
 META_BYTES_MAX = 64 * 1024
 CONTROL_BYTES_MAX = 4 * 1024 * 1024
+PACK_BYTES_MAX = 256 * 1024
 INLINE_BYTES = 2048
 TENSORS_MAX = PARAMETERS_MAX = 64
 TAGS_MAX = 16
@@ -21,8 +22,8 @@ CHUNK_BYTES = 128 * 1024
 WINDOW_BYTES = 1024 * 1024
 
 CLIENT_HELLO, SUBMIT, CANCEL, ACK, CONTROL, GOODBYE, RESULT, CONTROL_REPLY, WELCOME, PING, PONG = range(1, 12)
-DRAIN, RESUME, ATTACH, CHUNK, CREDIT = range(15, 20)
-_TYPES = 20
+DRAIN, RESUME, ATTACH, CHUNK, CREDIT, PACK = range(15, 21)  # this client takes no PACK, so it never gets one
+_TYPES = 21
 _NAME_JOBS = frozenset((SUBMIT, CANCEL, RESULT, CHUNK, CREDIT))
 _CARRY_DATA = frozenset((SUBMIT, RESULT, CHUNK))
 _LONG_METAS = frozenset((CLIENT_HELLO, CONTROL, CONTROL_REPLY, WELCOME, 12, 13))
@@ -125,7 +126,7 @@ def decode(frame: bytes) -> Envelope:
         raise WireError(_CORRUPT, f"the header frame has {len(frame)} bytes, but envelope and meta fill {header_bytes + meta_bytes}.")
     if frames > TENSORS_MAX:
         raise WireError(_TOO_LARGE, f"the message announces {frames} raw frames, at most {TENSORS_MAX} are allowed.")
-    if meta_bytes > META_BYTES_MAX and (kind not in _LONG_METAS or meta_bytes > CONTROL_BYTES_MAX):
+    if meta_bytes > META_BYTES_MAX and not (kind in _LONG_METAS and meta_bytes <= CONTROL_BYTES_MAX or kind == PACK and meta_bytes <= PACK_BYTES_MAX):
         raise WireError(_TOO_LARGE, f"the message has a meta of {meta_bytes} bytes, more than are allowed.")
     return _new_tuple(Envelope, (minor, kind, flags, client, sequence, digest, model_hash, sequence_id, deadline_us, tenant_hash, priority, precision,
                                  told if told < STATUSES else INTERNAL, told, frames, header_bytes, transfer if minor else 0))
