@@ -12,6 +12,7 @@
 #include "door.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "shadow_run.h"
 #include "submit.h"
 #include "send.h"
 #include "departure.h"
@@ -40,7 +41,7 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     Penstock__ClientHello *hello = meta_unpack(&broker->arena, &penstock__client_hello__descriptor, meta, bytes);
     if (!hello)
         return meta_refusal(&broker->arena, "the hello's meta is no ClientHello (proto/control.proto)", reterr);
-    if (hello->uuid >= DETACHED_UUID_FIRST)
+    if (hello->uuid >= SHADOW_UUID_FIRST)
         return pen_error_set(reterr, PEN_ERR_INVALID, "that uuid is the broker's own; draw a random one");
     if (hello->uuid == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has no uuid; a client draws a random one per session");
@@ -101,6 +102,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     transfer_reset(broker, &session->transfers);
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
+    session->notices = said->notices;
     session->tenant = tenant;
     session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
