@@ -20,6 +20,7 @@
 #include "notify.h"
 #include "reroute.h"
 #include "sequence.h"
+#include "shadow_run.h"
 #include "usage_save.h"
 #include "submit.h"
 #include "version.h"
@@ -48,6 +49,7 @@ static const effect_row subscribers[EFFECT_COUNT] = {
     [EFFECT_PAYLOAD_HERE] = {payload_here},
     [EFFECT_ENSEMBLE_MOVES] = {ensemble_moves},
     [EFFECT_SEQUENCE_MOVES] = {sequence_moves},
+    [EFFECT_SHADOW_MOVES] = {shadow_moves},
 };
 
 static const struct job_course plain_course = {.name = "plain"};
@@ -75,6 +77,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->owners[OWNER_CLIENT] = &answer_client;
     broker->owners[OWNER_STEP] = &ensemble_step_owner;
     broker->owners[OWNER_DETACHED] = &detached_owner;
+    broker->owners[OWNER_SHADOW] = &shadow_owner;
     broker->quarantine = quarantine_new();
     broker->fleet_orders = fleet_orders_new();
     broker->ensembles = ensembles_new();
@@ -117,6 +120,7 @@ void broker_fini(struct broker *broker)
     effects_drain(broker);
     if (broker->usage)
         usage_save(broker);
+    shadow_fini(&broker->shadow);
     detached_free(broker->detached);
     broker->detached = NULL;
     parked_fini(&broker->parked);

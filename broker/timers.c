@@ -12,6 +12,7 @@
 #include "logline.h"
 #include "metrics_record.h"
 #include "sequence.h"
+#include "shadow_guard.h"
 #include "submit.h"
 #include "usage_save.h"
 
@@ -115,15 +116,15 @@ static void beat_clients(struct broker *broker)
     }
 }
 
-/* A model without offers is forgotten after the same time. */
+/* A form without workers is forgotten after --worker-wait; a model without any, with all its forms, when it is due. */
 static void check_orphans(struct broker *broker)
 {
     struct model *model, *next;
     for (model = TAILQ_FIRST(&broker->models.all); model; model = next) {
         next = TAILQ_NEXT(model, in_all);
-        forms_expire(&model->forms, broker->now_us, (uint64_t)broker->options->worker_wait_us);
-        if (model->orphan_us != 0 && model->users == 0 &&
-            broker->now_us - model->orphan_us >= (uint64_t)broker->options->worker_wait_us)
+        uint64_t kept_us = model_kept_us(model, broker->options);
+        forms_expire(&model->forms, broker->now_us, kept_us);
+        if (model->orphan_us != 0 && model->users == 0 && broker->now_us - model->orphan_us >= kept_us)
             model_free(&broker->models, model);
     }
 }
@@ -150,11 +151,12 @@ static void beat(struct broker *broker)
     check_orphans(broker);
     if (broker->now_us - broker->started_us >= (uint64_t)broker->options->restart_wait_us) {
         detached_start(broker);
-        submit_waiting(broker);
+        submit_parked_tick(broker);
     }
     report_drops(broker);
     transfer_tick(broker);
     fleet_order_tick(broker);
+    shadow_guard_beat(broker);
     fair_queue_sweep(&broker->models.fair_queue);
     record_clock(broker);
     usage_beat(broker);

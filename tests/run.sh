@@ -176,6 +176,8 @@ elif [ $mode = soak ]; then
 else
     if $install; then # the tests with the real tritonclient and of the Python client skip where these cannot be had
         timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow' >/dev/null || true
+        # Helm's own library: without it (or helm) the chart is read, not rendered
+        timeout 120 bash -c '. tests/support/venv.sh; venv_python helm helm-python-sdk==0.2.2' >/dev/null || true
         # the last tritonclient that has the program perf_analyzer
         timeout 120 bash -c '. tests/support/venv.sh; venv_python perf_analyzer tritonclient==2.50.0 numpy python-rapidjson urllib3 nvidia-cuda-runtime-cu12' >/dev/null || true
         # a server for buckets, whose signatures are enforced

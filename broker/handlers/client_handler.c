@@ -13,6 +13,7 @@
 #include "error_complete.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "shadow_run.h"
 #include "submit.h"
 #include "send.h"
 #include "departure.h"
@@ -41,7 +42,7 @@ static enum pen_status read_hello(struct broker *broker, const uint8_t *meta, si
     Penstock__ClientHello *hello = meta_unpack(&broker->arena, &penstock__client_hello__descriptor, meta, bytes);
     if (!hello)
         return meta_refusal(&broker->arena, "the hello's meta is no ClientHello (proto/control.proto)", reterr);
-    if (hello->uuid >= DETACHED_UUID_FIRST)
+    if (hello->uuid >= SHADOW_UUID_FIRST)
         return pen_error_set(reterr, PEN_ERR_INVALID, "that uuid is the broker's own; draw a random one");
     if (hello->uuid == 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "the hello has no uuid; a client draws a random one per session");
@@ -105,6 +106,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     port_takes_packs(broker->clients, message->peer, said->pack_bytes);
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
+    session->notices = said->notices;
     session->tenant = tenant;
     session->identity = identity;
     session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;

@@ -12,6 +12,7 @@
 #include "control_internal.h"
 #include "control_watch.h"
 #include "logline.h"
+#include "shadow_guard.h"
 #include "send.h"
 #include "departure.h"
 #include "fleet_order.h"
@@ -148,6 +149,27 @@ static void on_label(struct broker *broker, struct control_answer *answer, const
     log_event(LOG_INFO, "model_label", "argument=%s", argument);
 }
 
+/* argument: as shadow_set takes it; or a model alone: what came out. */
+static void on_shadow(struct broker *broker, struct control_answer *answer, const char *argument)
+{
+    struct pen_error error = {.status = PEN_OK};
+    const struct shadow_rule *rule = *argument ? shadow_rule(&broker->shadow, argument) : NULL;
+    char text[1024];
+    if (rule) {
+        answer->reply.text = control_text(answer, shadow_text(rule, text, sizeof text));
+        return;
+    }
+    if (!strchr(argument, ' ')) {
+        control_fail(answer, PEN_ERR_NOT_FOUND, "no jobs of a model of that name are copied");
+        return;
+    }
+    if (shadow_guard_set(broker, argument, &error) != PEN_OK) {
+        control_fail(answer, error.status, error.text);
+        return;
+    }
+    log_event(LOG_INFO, "model_shadow", "argument=%s", argument);
+}
+
 /* Loading is allowed to administrators only, and written into the audit log. */
 static bool may_order(struct broker *broker, const struct session *session, struct control_answer *answer,
                       const Penstock__ControlRequest *request)
@@ -214,6 +236,7 @@ static const struct verb {
     {"trace", on_trace, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"arrivals", on_arrivals, ROLE_OBSERVE | ROLE_ADMIN, false},
     {"label", on_label, ROLE_ADMIN, true},
+    {"shadow", on_shadow, ROLE_ADMIN, true},
     {"log-level", on_log_level, ROLE_ADMIN, true},
     {"usage", control_usage, ROLE_OBSERVE | ROLE_ADMIN, false},
 };

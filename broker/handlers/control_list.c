@@ -82,6 +82,7 @@ static void fill_model(struct control_answer *answer, const struct model *model,
     fill_sigs(answer, signature->inputs, signature->inputs_count, &info->n_inputs, &info->inputs);
     fill_sigs(answer, signature->outputs, signature->outputs_count, &info->n_outputs, &info->outputs);
     fill_offers(answer, model, info);
+    info->last_offer = model->last;
 }
 
 static void fill_failed(struct broker *broker, struct control_answer *answer, const char *name)

@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "error_complete.h"
 #include "forecast.h"
+#include "held.h"
 #include "logline.h"
 #include "meta_fields.h"
 #include "metrics_record.h"
@@ -188,7 +189,7 @@ static enum pen_status make_job(struct broker *broker, struct session *session, 
     job->arrival = ++broker->arrivals;
     states_admit(broker, job);
     PEN_ASSERT(queue->waiting > 0 && broker->live > 0, "a new job is counted in its queue, and as live");
-    broker->stats.jobs_admitted++;
+    broker->stats.jobs_admitted += !job_is_part(broker, job);
     session_add(session, job);
     quota_take(session->identity, shared_message_bytes(request));
     record_origin(broker, job, meta);
@@ -327,6 +328,18 @@ static uint64_t inputs_bytes(const struct broker *broker, const Penstock__JobMet
     return bytes;
 }
 
+/* Shadow traffic: some plain jobs of clients are copied to another version, after this event. */
+static void shadow_choose(struct broker *broker, const struct session *session, const struct job *job)
+{
+    const struct model *model = job->lane->model;
+    if (broker->shadow.rules_count == 0 || session->owner != OWNER_CLIENT || model->plan || job->debug ||
+        model->sequence_idle_us != 0)
+        return;
+    struct shadow_rule *rule = shadow_rule(&broker->shadow, model->name);
+    if (rule && rule->version != model->version && shadow_is_due(rule) && shadow_begin(&broker->shadow, rule, job->id))
+        effect_post(&broker->effects, &broker->shadow.moves, EFFECT_SHADOW_MOVES);
+}
+
 static enum pen_status accept_job(struct broker *broker, struct session *session, const struct envelope *env,
                                   const uint8_t *meta, struct message *message, Penstock__JobMeta **ret_meta,
                                   struct admission *admission, struct pen_error *reterr)
@@ -380,25 +393,31 @@ static enum pen_status accept_job(struct broker *broker, struct session *session
         shared_message_release(request);
         return status;
     }
+    held_tell(broker, session, job);
+    shadow_choose(broker, session, job);
     place(broker, job, admission, answer == CACHE_ASKED, question);
     return PEN_OK;
 }
 
 /*
  * Nobody offers the model, or a form that takes the job, but the broker has just started, so the worker may be on its
- * way back. Fresh jobs wait only while no worker at all is connected.
+ * way back. Fresh jobs wait only while no worker at all is connected. With --wake-wait they also wait later, while the
+ * broker has not heard of any model: all workers sleep.
  */
 static bool may_wait(const struct broker *broker, const struct envelope *env, const struct admission *admission,
-                     enum pen_status status)
+                     enum pen_status status, uint64_t first_us)
 {
+    const struct options *options = broker->options;
     bool unknown = !admission->model && (status == PEN_ERR_UNAVAILABLE || status == PEN_ERR_NOT_FOUND);
-    return (unknown || admission->unformed) && !broker->draining &&
-           broker->now_us - broker->started_us < (uint64_t)broker->options->restart_wait_us &&
-           (broker->models.count == 0 || (env->flags & FRAME_FLAG_RESENT));
+    bool starts = broker->now_us - broker->started_us < (uint64_t)options->restart_wait_us &&
+                  (broker->models.count == 0 || (env->flags & FRAME_FLAG_RESENT));
+    bool sleeps = broker->models.count == 0 && broker->now_us - first_us < (uint64_t)options->wake_wait_us;
+    return (unknown || admission->unformed) && !broker->draining && (starts || sleeps);
 }
 
-void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
-                struct message *message)
+/* first_us: when the job came, now or before it was parked. */
+static void submit_since(struct broker *broker, struct session *session, const struct envelope *env,
+                         const uint8_t *meta, struct message *message, uint64_t first_us)
 {
     struct job *known = jobs_find(&broker->jobs, env->job);
     struct admission admission;
@@ -416,9 +435,11 @@ void submit_job(struct broker *broker, struct session *session, const struct env
         return;
     if (job_meta)
         sequence_refused(broker, session, env, job_meta, error.text);
-    if (may_wait(broker, env, &admission, status) &&
-        parked_keep(&broker->parked, env, message, broker->now_us, (uint64_t)broker->options->queue_bytes)) {
+    if (may_wait(broker, env, &admission, status, first_us) &&
+        parked_keep(&broker->parked, env, message, broker->now_us, first_us, (uint64_t)broker->options->queue_bytes)) {
         quota_uncheck(session->identity);
+        if (first_us == broker->now_us)
+            held_tell_parked(broker, session, env->job);
         return;
     }
     uint64_t hint_us = admission.late_us;
@@ -428,6 +449,12 @@ void submit_job(struct broker *broker, struct session *session, const struct env
         pen_error_set(&error, status, "the job was refused: %s", pen_status_name(status));
     answer_refusal(broker, session, env, job_meta && strlen(job_meta->model) < 256 ? job_meta->model : "", hint_us,
                    &error);
+}
+
+void submit_job(struct broker *broker, struct session *session, const struct envelope *env, const uint8_t *meta,
+                struct message *message)
+{
+    submit_since(broker, session, env, meta, message, broker->now_us);
 }
 
 enum pen_status submit_try(struct broker *broker, struct session *session, const struct envelope *env,
@@ -453,7 +480,8 @@ static void submit_again(struct broker *broker, struct parked_submit *entry)
         return;
     }
     env->deadline_us -= env->deadline_us ? waited_us : 0;
-    submit_job(broker, session, env, frame_meta(zmq_msg_data(&entry->message.frames[0])), &entry->message);
+    submit_since(broker, session, env, frame_meta(zmq_msg_data(&entry->message.frames[0])), &entry->message,
+                 entry->first_us);
 }
 
 void submit_waiting(struct broker *broker)
@@ -463,6 +491,30 @@ void submit_waiting(struct broker *broker)
         struct parked_submit *entry = parked_take(&broker->parked);
         if (!entry)
             return;
+        submit_again(broker, entry);
+        parked_submit_free(entry);
+    }
+}
+
+static bool parked_is_due(const struct broker *broker, const struct parked_submit *entry)
+{
+    uint64_t deadline_us = entry->env.deadline_us;
+    return broker->now_us - entry->first_us >= (uint64_t)broker->options->wake_wait_us ||
+           (deadline_us != 0 && broker->now_us - entry->since_us >= deadline_us);
+}
+
+void submit_parked_tick(struct broker *broker)
+{
+    struct parked_submit *entry, *next;
+    if (broker->models.count > 0) {
+        submit_waiting(broker);
+        return;
+    }
+    for (entry = TAILQ_FIRST(&broker->parked.entries); entry; entry = next) {
+        next = TAILQ_NEXT(entry, in_parked);
+        if (!parked_is_due(broker, entry))
+            continue;
+        parked_take_out(&broker->parked, entry);
         submit_again(broker, entry);
         parked_submit_free(entry);
     }

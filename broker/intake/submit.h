@@ -15,6 +15,8 @@ enum pen_status submit_try(struct broker *broker, struct session *session, const
                            const uint8_t *meta, struct message *message, struct pen_error *reterr);
 /* Judges the parked jobs again, because --restart-wait is over or the broker drains. */
 void submit_waiting(struct broker *broker);
+/* Due from time to time: those whose wait is over end; once a model is known, all are judged again. */
+void submit_parked_tick(struct broker *broker);
 /* EFFECT_WORKER_JOINED, EFFECT_WORKER_UPDATED: judges the parked jobs again, because a worker may offer their model
    now. */
 bool submit_worker_came(struct broker *broker, struct effect *effect);

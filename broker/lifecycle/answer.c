@@ -70,6 +70,9 @@ static void client_ended(struct broker *broker, struct job *job, struct shared_m
     explain_end(broker, job, status, ending);
     if (status == PEN_OK && reply)
         record_preview(broker, job, reply);
+    if (broker->shadow.pairs_count > 0 &&
+        shadow_heard(&broker->shadow, job->id, reply, status, broker->now_us - job->admitted_us))
+        effect_post(&broker->effects, &broker->shadow.moves, EFFECT_SHADOW_MOVES);
     answer_retire(broker, job, status);
     PEN_ASSERT(job->state == JOB_DONE && !job->request, "a job has its reply where it had its request");
     job->reply = reply;

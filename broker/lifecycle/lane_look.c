@@ -43,17 +43,20 @@ static void lane_text(const struct broker *broker, const struct lane *lane, char
 }
 
 /* True when no worker runs the lane's jobs, and none will soon. */
-static bool lane_is_lost(const struct broker *broker, struct lane *lane)
+static bool lane_is_lost(struct broker *broker, struct lane *lane)
 {
     if (model_served(lane->model, &lane->demand)) {
         lane->unserved_us = 0;
+        if (lane->model->held_us != 0)
+            lane->model->came_us = broker->now_us - lane->model->held_us;
+        lane->model->held_us = 0;
         return false;
     }
     if (model_unloaded(lane->model) || !forms_open(&lane->model->forms, lane->demand.forms))
         return true;
     if (lane->unserved_us == 0 || model_may_serve(lane->model, &lane->demand))
         lane->unserved_us = broker->now_us;
-    return broker->now_us - lane->unserved_us >= (uint64_t)broker->options->worker_wait_us;
+    return broker->now_us - lane->unserved_us >= model_waits_us(lane->model, broker->options);
 }
 
 /* Each end takes one job out of the lane and puts at most one in (a follower). So each job of the batch is still

@@ -13,8 +13,9 @@ struct stats {
     /* An admitted job ends done, failed (expired: of these) or cancelled. */
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
-    uint64_t results_duplicate; /* late or repeated results, ignored */
-    uint64_t results_bad;       /* results that break the protocol: their jobs ended CORRUPT or INTERNAL */
+    uint64_t jobs_held_cold, jobs_held_unserved; /* admitted while their model slept; while it had no worker */
+    uint64_t results_duplicate;                  /* late or repeated results, ignored */
+    uint64_t results_bad;   /* results that break the protocol: their jobs ended CORRUPT or INTERNAL */
     uint64_t digests_wrong; /* results whose digest, recomputed by the worker, differs from the client's: not stored */
     uint64_t cache_hits, cache_misses;
     uint64_t workers_lost, clients_lost;

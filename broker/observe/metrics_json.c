@@ -320,6 +320,40 @@ static void put_arrays(const struct snapshot *s, struct writer *w)
     writer_text(w, "]");
 }
 
+static void put_shadow(const struct shadow_row *row, struct writer *w)
+{
+    const struct shadow_figures *f = &row->figures;
+    writer_text(w, "{");
+    string(w, "model", row->model);
+    number(w, "version", row->version);
+    number(w, "compared", f->compared);
+    number(w, "failed", f->failed);
+    number(w, "skipped", f->skipped);
+    number(w, "unlike", f->unlike);
+    number(w, "rows", f->rows);
+    number(w, "same", f->same);
+    key(w, "largest_error");
+    if (isfinite(f->largest))
+        writer_format(w, "%.6g", f->largest);
+    else
+        writer_text(w, "null");
+    number(w, "original_us", f->original_us);
+    number(w, "copy_us", f->shadow_us);
+    number(w, "went_back", row->went_back);
+    writer_text(w, "}");
+}
+
+static void put_shadows(const struct snapshot *s, struct writer *w)
+{
+    key(w, "shadows");
+    writer_text(w, "[");
+    for (uint32_t i = 0; i < s->shadows_count; i++) {
+        comma(w, i == 0);
+        put_shadow(&s->shadows[i], w);
+    }
+    writer_text(w, "]");
+}
+
 void metrics_json(const struct snapshot *snapshot, struct writer *writer)
 {
     writer_text(writer, "{");
@@ -328,6 +362,7 @@ void metrics_json(const struct snapshot *snapshot, struct writer *writer)
     put_bounds(writer);
     put_arrays(snapshot, writer);
     put_failures(snapshot, writer);
+    put_shadows(snapshot, writer);
     put_traces(snapshot, "recent", &snapshot->recent, writer);
     put_traces(snapshot, "errors", &snapshot->errors, writer);
     put_traces(snapshot, "slow", &snapshot->slow, writer);

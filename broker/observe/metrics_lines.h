@@ -22,6 +22,7 @@ void line_number(struct writer *w, const char *name, uint64_t value); /* a label
 void line_model(struct writer *w, const char *name, uint64_t version);
 void line_series(struct writer *w, const struct series_tally *series);
 void lines_losses(struct writer *w, const struct stats *stats);
+void lines_shadows(const struct snapshot *snapshot, struct writer *w);
 void lines_errors(const struct snapshot *snapshot, struct writer *w);
 void line_status(struct writer *w, const char *label, enum pen_status status);
 

@@ -138,7 +138,9 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
         fill_failures(worker, row, to);
         to->offers_count += (uint32_t)worker->offers_count;
     }
+    to->ready |= broker->options->wake_wait_us > 0;
     to->ready &= !broker->draining;
+    to->parked = broker->parked.count;
     to->labels_mismatched = cluster_mismatched(broker->cluster);
     to->usage_failures = usage_file_failures(broker->usage_file);
 }
@@ -201,6 +203,18 @@ static void copy_metrics(const struct metrics *from, struct snapshot *to)
         trace_layers_keep(to->kept.rows[i].layers);
 }
 
+static void fill_shadows(const struct broker *broker, struct snapshot *to)
+{
+    for (uint32_t i = 0; i < broker->shadow.rules_count; i++) {
+        const struct shadow_rule *rule = &broker->shadow.rules[i];
+        if (!rule->model[0])
+            continue;
+        struct shadow_row *row = &to->shadows[to->shadows_count++];
+        *row = (struct shadow_row){.version = rule->version, .went_back = rule->went_back, .figures = rule->figures};
+        memcpy(row->model, rule->model, sizeof row->model);
+    }
+}
+
 static bool make_room(const struct broker *broker, struct snapshot *to)
 {
     const struct worker *worker;
@@ -217,10 +231,11 @@ static bool make_room(const struct broker *broker, struct snapshot *to)
     to->tallies = malloc(broker->metrics->models_count * sizeof to->tallies[0]);
     to->series = malloc(broker->metrics->series_count * sizeof to->series[0]);
     to->tenants = malloc(broker->metrics->tenants_count * sizeof to->tenants[0]);
+    to->shadows = calloc(broker->shadow.rules_count + 1u, sizeof to->shadows[0]);
     to->kept.room = broker->metrics->kept.room;
     to->kept.rows = calloc(to->kept.room + 1u, sizeof to->kept.rows[0]);
     return to->models && to->workers && to->offers && to->failures && to->tallies && to->series && to->tenants &&
-           to->kept.rows;
+           to->shadows && to->kept.rows;
 }
 
 struct snapshot *snapshot_take(const struct broker *broker)
@@ -232,6 +247,7 @@ struct snapshot *snapshot_take(const struct broker *broker)
     }
     fill_totals(broker, to);
     fill_now(broker, to);
+    fill_shadows(broker, to);
     copy_metrics(broker->metrics, to);
     return to;
 }
@@ -252,6 +268,7 @@ void snapshot_free(struct snapshot *snapshot)
     free(snapshot->tallies);
     free(snapshot->series);
     free(snapshot->tenants);
+    free(snapshot->shadows);
     free(snapshot);
 }
 
@@ -292,13 +309,28 @@ const struct job_trace *snapshot_life(const struct snapshot *snapshot, struct jo
     return found;
 }
 
-static uint64_t queued_for(const struct snapshot *snapshot, uint32_t tally)
+/* NULL: it is not known any more. */
+static const struct model_row *row_for(const struct snapshot *snapshot, uint32_t tally)
 {
     for (uint32_t i = 0; i < snapshot->models_count; i++) {
         if (snapshot->models[i].tally == tally)
-            return snapshot->models[i].queued;
+            return &snapshot->models[i];
     }
-    return 0;
+    return NULL;
+}
+
+static bool waits_for_first(const struct model_row *row)
+{
+    return row && row->queued > 0 && row->ready == 0;
+}
+
+bool snapshot_waits_unmeasured(const struct snapshot *snapshot, const struct model_row *row)
+{
+    for (uint32_t i = 1; i < snapshot->series_count; i++) {
+        if (snapshot->series[i].model_row == row->tally && snapshot->series[i].measured > 0)
+            return false;
+    }
+    return waits_for_first(row);
 }
 
 static double slots_per_worker(const struct snapshot *snapshot, const char *backend)
@@ -326,12 +358,27 @@ static double share_of(const struct snapshot *snapshot, const struct series_tall
     return all > 0 ? series->busy_rate / all : 1 / count;
 }
 
-uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t index)
+/* By load and queue alone. */
+static uint32_t rate_desired(const struct snapshot *snapshot, uint32_t index)
 {
     const struct series_tally *series = &snapshot->series[index];
     if (index == 0 || series->measured == 0)
         return 0;
     double job_us = (double)series->busy_us / (double)series->measured;
-    double backlog_us = (double)queued_for(snapshot, series->model_row) * job_us * share_of(snapshot, series);
+    const struct model_row *row = row_for(snapshot, series->model_row);
+    double backlog_us = row ? (double)row->queued * job_us * share_of(snapshot, series) : 0;
     return demand_workers(series->busy_rate, (uint64_t)backlog_us, slots_per_worker(snapshot, series->backend));
+}
+
+uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t index)
+{
+    const struct series_tally *series = &snapshot->series[index];
+    uint32_t wanted = rate_desired(snapshot, index);
+    if (wanted > 0 || index == 0 || series->measured == 0 || !waits_for_first(row_for(snapshot, series->model_row)))
+        return wanted;
+    for (uint32_t i = 1; i < snapshot->series_count; i++) {
+        if (snapshot->series[i].model_row == series->model_row && rate_desired(snapshot, i) > 0)
+            return 0; /* the first worker comes for that one */
+    }
+    return 1;
 }

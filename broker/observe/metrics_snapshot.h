@@ -15,6 +15,7 @@
 #include "failure.h"
 #include "metrics.h"
 #include "otlp.h"
+#include "shadow.h"
 #include "stats.h"
 
 struct broker;
@@ -61,12 +62,21 @@ struct offer_row {
     char error_source[16];
 };
 
+/* Shadow traffic of a model. */
+struct shadow_row {
+    char model[SHADOW_NAME_BYTES];
+    uint64_t version, went_back;
+    struct shadow_figures figures;
+};
+
 struct snapshot {
     uint64_t taken_us, started_us, uuid; /* broker's clock */
     bool previews;                       /* the broker keeps pictures for the dashboard */
-    bool keys_bad, draining, ready;      /* ready: the broker takes jobs, and some worker may be given work */
+    bool keys_bad, draining,
+        ready; /* ready: the broker takes jobs, and some worker may be given work, or jobs may wait for the first one */
     struct stats stats;
     uint64_t queued, queued_bytes, running, clients, live;
+    uint64_t parked; /* jobs whose model nobody has offered yet */
     uint64_t kept_count, kept_bytes, dropped_unsent;
     uint64_t clients_in, clients_out, workers_in, workers_out; /* bytes */
     uint64_t rss_bytes, labels_mismatched, usage_failures;
@@ -80,6 +90,8 @@ struct snapshot {
     struct series_tally *series; /* their `model` points into `tallies` */
     struct tenant_tally *tenants;
     uint32_t models_count, workers_count, offers_count, failures_count, tallies_count, series_count, tenants_count;
+    struct shadow_row *shadows;
+    uint32_t shadows_count;
     struct job_traces recent, errors, slow; /* each row shares its layers */
     struct job_traces_ring kept;
     int64_t unix_offset_us; /* of metrics.h */
@@ -100,7 +112,10 @@ const struct failure_row *snapshot_failure(const struct snapshot *snapshot, cons
 /* The kept trace of that job; NULL = none. */
 const struct job_trace *snapshot_life(const struct snapshot *snapshot, struct job_id id);
 
-/* How many workers a series needs (metrics.h), with its share of the model's queue. */
+/* How many workers a series needs (metrics.h), with its share of the model's queue; at least one while jobs wait and
+   none is there. */
 uint32_t snapshot_desired(const struct snapshot *snapshot, uint32_t series);
+/* True for a model whose jobs wait for its first worker, and of which no series was measured yet: it needs one. */
+bool snapshot_waits_unmeasured(const struct snapshot *snapshot, const struct model_row *row);
 
 #endif

@@ -78,6 +78,14 @@ static void put_process(const struct snapshot *s, struct writer *w)
     writer_text(w, "\n");
 }
 
+static void put_held(struct writer *w, const char *reason, uint64_t count)
+{
+    line_open(w, "jobs_held_total", "");
+    writer_label(w, "reason", reason);
+    line_close(w);
+    line_value(w, count);
+}
+
 static void put_broker(const struct snapshot *s, struct writer *w)
 {
     const struct stats *stats = &s->stats;
@@ -103,6 +111,10 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "bulk_chunks_sent_total", "counter", "Chunks of large payloads that went out.", stats->chunks_out);
     line_single(w, "jobs_coalesced_total", "counter", "Jobs that waited for an identical one instead of running.",
                 stats->jobs_coalesced);
+    line_family(w, "jobs_held_total", "counter",
+                "Jobs that came while no worker had their model in memory, by reason: loading, no_worker.");
+    put_held(w, "loading", stats->jobs_held_cold);
+    put_held(w, "no_worker", stats->jobs_held_unserved);
     line_single(w, "early_hits_total", "counter",
                 "Jobs answered from the cache by the digest alone: their payload was never sent.", stats->early_hits);
     line_single(w, "results_duplicate_total", "counter", "Late or repeated results of workers.",

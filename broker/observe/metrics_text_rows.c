@@ -122,14 +122,36 @@ static void put_demand(const struct snapshot *s, struct writer *w)
         writer_seconds(w, s->series[i].busy_us);
         writer_text(w, "\n");
     }
+}
+
+/* A worker of whatever kind: it is not known yet who runs the model. */
+static void put_desired_any(struct writer *w, const char *model, uint64_t version)
+{
+    line_open(w, "desired_workers", "");
+    line_model(w, model, version);
+    writer_label(w, "backend", "any");
+    writer_label(w, "precision", "any");
+    line_close(w);
+    line_value(w, 1);
+}
+
+static void put_desired(const struct snapshot *s, struct writer *w)
+{
     line_family(w, "desired_workers", "gauge",
-                "Workers that would keep slots 70 % busy and work the queue off within 10 s: for an autoscaler.");
+                "Workers that would keep slots 70 % busy and work the queue off within 10 s, and one while jobs wait "
+                "for the first: for an autoscaler.");
     for (uint32_t i = 1; i < s->series_count; i++) {
         line_open(w, "desired_workers", "");
         line_series(w, &s->series[i]);
         line_close(w);
         line_value(w, snapshot_desired(s, i));
     }
+    for (uint32_t i = 0; i < s->models_count; i++) {
+        if (snapshot_waits_unmeasured(s, &s->models[i]))
+            put_desired_any(w, s->models[i].name, s->models[i].version);
+    }
+    if (s->parked > 0)
+        put_desired_any(w, "unknown", 0);
 }
 
 /* ---- workers, tenants ---- */
@@ -350,8 +372,10 @@ void metrics_text_rows(const struct snapshot *snapshot, struct writer *writer)
     put_stages(snapshot, writer);
     put_batches(snapshot, writer);
     put_demand(snapshot, writer);
+    put_desired(snapshot, writer);
     put_workers(snapshot, writer);
     put_failures(snapshot, writer);
     lines_errors(snapshot, writer);
+    lines_shadows(snapshot, writer);
     put_tenants(snapshot, writer);
 }

@@ -153,3 +153,45 @@ uint64_t forecast_wait_hint_us(const struct model *model)
         model->queue.waiting * (expect_us / slots) / slots / 4; /* a quarter of the queue: room for newcomers by then */
     return hint < 5000 ? 5000 : hint > 5000000 ? 5000000 : hint;
 }
+
+/* ---- models that sleep ---- */
+
+static enum wake wake_alone(const struct broker *broker, const struct model *model, const struct demand *demand,
+                            uint64_t *ret_us)
+{
+    const struct offer *offer;
+    uint32_t looked = 0;
+    *ret_us = UINT64_MAX;
+    TAILQ_FOREACH(offer, &model->offers, in_model)
+    {
+        if (!offer_serves(offer, demand))
+            continue;
+        uint64_t load_us = offer->cold ? warming_us(offer, broker->now_us) : 0;
+        *ret_us = load_us < *ret_us ? load_us : *ret_us;
+        if (!offer->cold || ++looked == LOOK_MAX)
+            break;
+    }
+    if (*ret_us != UINT64_MAX)
+        return offer && !offer->cold ? WAKE_NONE : WAKE_LOADING;
+    *ret_us = model->came_us ? model->came_us : model->load_us;
+    return WAKE_NO_WORKER;
+}
+
+enum wake forecast_wake(const struct broker *broker, const struct model *model, const struct demand *demand,
+                        uint64_t *ret_us)
+{
+    struct demand steps_demand = *demand;
+    enum wake wake = WAKE_NONE;
+    if (!model->plan || model_served(model, demand) || model_asleep(model))
+        return wake_alone(broker, model, demand, ret_us);
+    steps_demand.forms = 0; /* those of the whole */
+    *ret_us = 0;
+    for (size_t i = 0; i < ensemble_plan_steps(model->plan); i++) {
+        uint64_t us = 0;
+        const struct model *step = ensemble_step_model(&broker->models, &broker->labels, &model->plan->steps[i]);
+        enum wake one = step ? wake_alone(broker, step, &steps_demand, &us) : WAKE_NONE;
+        wake = one > wake ? one : wake;
+        *ret_us = one != WAKE_NONE && us > *ret_us ? us : *ret_us;
+    }
+    return wake;
+}

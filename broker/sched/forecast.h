@@ -23,6 +23,18 @@ enum pen_status forecast_check(const struct broker *broker, const struct session
                                const struct admission *admission, uint64_t remaining_us, uint64_t *ret_expect_us,
                                struct pen_error *reterr);
 
+/* Why a job of the model cannot run at once, however idle the pool is. */
+enum wake {
+    WAKE_NONE,     /* a worker has it in memory */
+    WAKE_LOADING,  /* workers offer it, and none has it in memory */
+    WAKE_NO_WORKER /* no worker that may run it is connected */
+};
+
+/* *ret_us: expected time until the first worker has it, from the time that its last load took, or that the last worker
+   took to come; 0 = not known. For an ensemble that no worker has whole: that of its slowest step. */
+enum wake forecast_wake(const struct broker *broker, const struct model *model, const struct demand *demand,
+                        uint64_t *ret_us);
+
 /* How long a new job of this model would wait; a hint for clients that are told BUSY. */
 uint64_t forecast_wait_hint_us(const struct model *model);
 

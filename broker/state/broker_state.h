@@ -30,6 +30,7 @@
 #include "port.h"
 #include "quarantine.h"
 #include "session.h"
+#include "shadow.h"
 #include "stats.h"
 #include "tensor_codec.h"
 #include "transfer_end.h"
@@ -85,6 +86,7 @@ struct broker {
     struct usage_file *usage_file; /* borrowed; where it is kept (--usage-dir); NULL = nowhere */
     struct quarantine *quarantine;
     struct labels labels;              /* names for versions */
+    struct shadow shadow;              /* jobs that are copied to another version */
     struct cluster *cluster;           /* borrowed; state shared by the brokers of one Redis; NULL = none */
     struct fleet_orders *fleet_orders; /* orders that workers carry out */
     struct sequences *sequences;       /* sequences: jobs that use the state that a worker keeps */

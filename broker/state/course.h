@@ -59,7 +59,7 @@ struct job_course {
 enum course_kind { COURSE_PLAIN, COURSE_ENSEMBLE, COURSE_SEQUENCE, COURSE_COUNT };
 
 /* Index into broker->owners. Tests may add kinds behind the last one. */
-enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_COUNT, OWNERS_MAX = 16 };
+enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_SHADOW, OWNER_COUNT, OWNERS_MAX = 16 };
 
 /* Who is told a job's end. */
 struct job_owner {

@@ -35,6 +35,7 @@ enum effect_kind {
     EFFECT_PAYLOAD_HERE, /* struct transfer_in, here: its last byte has come, or it was given up */
     EFFECT_ENSEMBLE_MOVES, /* struct ensemble_run, moves: it begins, a step of it has ended, or it is over */
     EFFECT_SEQUENCE_MOVES, /* struct sequence, moves: a job of it has ended */
+    EFFECT_SHADOW_MOVES,   /* struct shadow, moves: a job is to be copied, or a job of a pair has ended */
     EFFECT_COUNT
 };
 

@@ -145,10 +145,17 @@ enum pen_status offered_labels_read(const Penstock__ModelOffer *meta, struct off
 
 /* ---- what counts ------------------------------------------------------------------------------------------------------------------- */
 
+/* A version counts when it is offered. When no version is, all workers sleep: then those count that workers may come
+   back with. */
+static bool counts(const struct models *models, const struct model *model)
+{
+    return model->offers_count > 0 || (model_asleep(model) && model_find(models, model->name, 0)->offers_count == 0);
+}
+
 static struct model *served(const struct models *models, const struct label *label)
 {
     struct model *model = model_find(models, label->model, label->version);
-    return model && model->offers_count > 0 ? model : NULL;
+    return model && counts(models, model) ? model : NULL;
 }
 
 static struct label_choice *choice_find(struct label_choice *choices, size_t count, const char *label)
@@ -192,7 +199,7 @@ size_t label_choices(const struct labels *labels, const struct models *models, c
     struct table_node *node = table_first(&models->by_name, hash);
     for (; node; node = table_next(&models->by_name, node)) {
         struct model *own = table_entry(node, struct model, by_name);
-        if (own->labels.count > 0 && own->offers_count > 0 && strcmp(own->name, model) == 0)
+        if (own->labels.count > 0 && strcmp(own->name, model) == 0 && counts(models, own))
             count = add_offered(own, ret_choices, orders, count);
     }
     return count;

@@ -5,7 +5,7 @@
  * A label is set in two ways. An order (`penstock model label`) is kept in the broker's memory, and in the Redis that
  * brokers share (cluster.h), until it is taken back or they end. Or version_labels of the model's config.json sets it;
  * workers tell it with their offers. An order wins over the config's label of the same name while its version is
- * served. A label whose version nobody offers does not count. When configs give one label to several versions, the
+ * served. A label whose version nobody offers does not count, unless nobody offers any version: all workers sleep then. When configs give one label to several versions, the
  * highest offered version has it.
  *
  * Which jobs belong to a share: where answers may be shared (cache, single flight), the request digest decides, so the

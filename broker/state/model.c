@@ -49,6 +49,19 @@ struct model *model_find(const struct models *models, const char *name, uint64_t
     return best;
 }
 
+/* Makes room: the model goes that has been without workers for longest and has no jobs. */
+static void forget_oldest(struct models *models)
+{
+    struct model *model, *oldest = NULL;
+    TAILQ_FOREACH(model, &models->all, in_all)
+    {
+        if (model->orphan_us != 0 && model->users == 0 && (!oldest || model->orphan_us < oldest->orphan_us))
+            oldest = model;
+    }
+    if (oldest)
+        model_free(models, oldest);
+}
+
 static struct model *model_new(struct models *models, const char *name, uint64_t version)
 {
     struct model *model = calloc(1, sizeof *model);
@@ -69,6 +82,26 @@ static struct model *model_new(struct models *models, const char *name, uint64_t
     return model;
 }
 
+static void last_forget(struct model *model)
+{
+    if (model->last)
+        penstock__model_offer__free_unpacked(model->last, NULL);
+    model->last = NULL;
+}
+
+/* Clients prepare inputs by it (pixels, labels) while the model has no worker. Without memory it is not known. */
+static void last_keep(struct model *model, const Penstock__ModelOffer *meta)
+{
+    size_t bytes = penstock__model_offer__get_packed_size(meta);
+    uint8_t *packed = malloc(bytes ? bytes : 1);
+    last_forget(model);
+    if (packed)
+        model->last = penstock__model_offer__unpack(NULL, penstock__model_offer__pack(meta, packed), packed);
+    if (model->last)
+        model->last->ready = false;
+    free(packed);
+}
+
 void model_free(struct models *models, struct model *model)
 {
     PEN_ASSERT(models->count > 0 && model->users == 0 && model->running == 0, "a model that is forgotten has no jobs");
@@ -80,6 +113,7 @@ void model_free(struct models *models, struct model *model)
     forms_fini(&model->forms);
     ensemble_plan_release(model->plan);
     offered_labels_fini(&model->labels);
+    last_forget(model);
     free(model->name);
     free(model);
 }
@@ -96,6 +130,7 @@ static void take_rules(struct model *model, const Penstock__ModelOffer *meta)
     model->contract = (struct demand){.precision = class < PRECISION_COUNT ? (enum precision) class : PRECISION_ANY,
                                       .error_max = contract_bound(meta->contract_error),
                                       .exact = meta->contract_exact};
+    model->load_us = meta->load_us;
     model->sequence_idle_us = meta->sequence ? (meta->sequence->idle_us ? meta->sequence->idle_us : 1) : 0;
 }
 
@@ -164,6 +199,8 @@ enum pen_status model_for(struct models *models, const Penstock__ModelOffer *met
     }
     struct model *model = model_find(models, meta->name, meta->version);
     bool known = model != NULL;
+    if (!model && models->count == MODELS_MAX)
+        forget_oldest(models);
     if (!model && models->count < MODELS_MAX)
         model = model_new(models, meta->name, meta->version);
     if (!model) {
@@ -207,6 +244,7 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
         forms_join(&model->forms, offer->form);
         model->sketches++;
         model->orphan_us = 0;
+        last_forget(model);
         return true;
     }
     if (!ready_add(model, offer, idle))
@@ -216,6 +254,7 @@ bool model_add_offer(struct model *model, struct offer *offer, bool idle)
     model->offers_count++;
     model->orphan_us = 0;
     model->lost = false;
+    last_forget(model);
     recompute(model);
     return true;
 }
@@ -232,14 +271,38 @@ void model_remove_offer(struct model *model, struct offer *offer, uint64_t now_u
         TAILQ_REMOVE(&model->offers, offer, in_model);
         model->offers_count--;
     }
-    if (model->offers_count == 0 && model->sketches == 0)
+    if (model->offers_count == 0 && model->sketches == 0) {
         model->orphan_us = now_us ? now_us : 1;
+        last_keep(model, offer->meta);
+    }
     recompute(model);
 }
 
 bool model_unloaded(const struct model *model)
 {
     return model->offers_count == 0 && model->sketches == 0 && model->withdrawn && !model->lost;
+}
+
+bool model_asleep(const struct model *model)
+{
+    return model->offers_count == 0 && model->sketches == 0 && !model_unloaded(model);
+}
+
+static uint64_t longer(int64_t a, int64_t b)
+{
+    return (uint64_t)(a > b ? a : b);
+}
+
+uint64_t model_kept_us(const struct model *model, const struct options *options)
+{
+    bool kept = options->wake_wait_us > 0 && model_asleep(model);
+    return kept ? longer(options->worker_wait_us, options->remember_us) : (uint64_t)options->worker_wait_us;
+}
+
+uint64_t model_waits_us(const struct model *model, const struct options *options)
+{
+    return model_asleep(model) ? longer(options->worker_wait_us, options->wake_wait_us)
+                               : (uint64_t)options->worker_wait_us;
 }
 
 const char *models_text(const struct models *models, char *text, size_t bytes)

@@ -19,6 +19,7 @@
 #include "ensemble_plan.h"
 #include "signature.h"
 #include "latency.h"
+#include "options.h"
 #include "table.h"
 #include "worker.pb-c.h"
 
@@ -71,6 +72,10 @@ struct model {
     bool withdrawn;     /* a worker withdrew the last offer itself; it did not go with its worker */
     bool lost;          /* a worker was lost with its offer, and no offer has come since */
     uint64_t orphan_us; /* when the last offer went; 0 = there are offers */
+    uint64_t held_us;   /* since when a job waits for its first worker; 0 = none does */
+    uint64_t came_us;   /* how long a worker took to come, when a job last waited for the first one; 0 = not known */
+    uint64_t load_us;   /* of the newest offer: how long loading takes */
+    Penstock__ModelOffer *last; /* while there are no offers: what the last one said; owned; NULL = not known */
     uint64_t running, jobs_done, jobs_failed, jobs_cancelled, cache_hits;
     struct model_tally *tally; /* its row in the metrics; NULL until its first job */
     uint32_t row;              /* its row in the snapshot that is being taken */
@@ -114,6 +119,13 @@ static inline uint32_t model_rows_max(const struct model *model)
 
 /* True when the model's workers withdrew it themselves, so no worker is expected to come back with it. */
 bool model_unloaded(const struct model *model);
+
+/* True when it has no worker now, and one may come: none is connected, and nobody took the model back. */
+bool model_asleep(const struct model *model);
+/* How long a known model without workers is kept, and how long its jobs wait; wake_wait_us 0: pools do not go down to
+   nothing. */
+uint64_t model_kept_us(const struct model *model, const struct options *options);
+uint64_t model_waits_us(const struct model *model, const struct options *options);
 
 /* "a, b, c" of known models for an error text, cut to fit. */
 const char *models_text(const struct models *models, char *text, size_t bytes);

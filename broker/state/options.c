@@ -85,6 +85,11 @@ static const struct setting table[] = {
      "how long a client's jobs outlive its connection"},
     {"worker-wait", SETTING_DURATION, AT(worker_wait_us), "10s", NULL, 0, HOUR, NULL,
      "how long jobs of a model whose last worker has gone wait for another"},
+    {"wake-wait", SETTING_DURATION, AT(wake_wait_us), "0", NULL, 0, 24 * HOUR, NULL,
+     "for pools that an autoscaler ends and starts: how long jobs of a known model wait for its first worker, and the "
+     "broker is ready without one; 0 = as --worker-wait says"},
+    {"remember-models", SETTING_DURATION, AT(remember_us), "24h", NULL, 0, 720 * HOUR, NULL,
+     "with --wake-wait: how long a model is known after its last worker has gone"},
     {"restart-wait", SETTING_DURATION, AT(restart_wait_us), "2s", NULL, 0, HOUR, NULL,
      "after the start: how long jobs wait that are here before any worker, or sent again by a client that was here "
      "before"},

@@ -25,7 +25,7 @@ struct options {
     const char *cache_namespace;
     int64_t memory_limit; /* 0 = only the system's limits count */
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
-    int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, restart_wait_us;
+    int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, wake_wait_us, remember_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
     int64_t bulk_from;
     const char *journal; /* "" = no detached jobs */

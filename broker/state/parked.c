@@ -10,7 +10,7 @@ void parked_init(struct parked *parked)
     TAILQ_INIT(&parked->entries);
 }
 
-static void leave(struct parked *parked, struct parked_submit *entry)
+void parked_take_out(struct parked *parked, struct parked_submit *entry)
 {
     PEN_ASSERT(parked->count > 0 && parked->bytes >= entry->message.bytes,
                "a parked submit was counted with its bytes");
@@ -32,7 +32,7 @@ struct parked_submit *parked_take(struct parked *parked)
 {
     struct parked_submit *entry = TAILQ_FIRST(&parked->entries);
     if (entry)
-        leave(parked, entry);
+        parked_take_out(parked, entry);
     return entry;
 }
 
@@ -59,13 +59,13 @@ bool parked_remove(struct parked *parked, struct job_id id)
     struct parked_submit *entry = find(parked, id);
     if (!entry)
         return false;
-    leave(parked, entry);
+    parked_take_out(parked, entry);
     parked_submit_free(entry);
     return true;
 }
 
 bool parked_keep(struct parked *parked, const struct envelope *env, struct message *message, uint64_t now_us,
-                 uint64_t limit_bytes)
+                 uint64_t first_us, uint64_t limit_bytes)
 {
     if ((env->flags & FRAME_FLAG_RESENT) && find(parked, env->job))
         return true;
@@ -74,7 +74,7 @@ bool parked_keep(struct parked *parked, const struct envelope *env, struct messa
     struct parked_submit *entry = message_own(message) ? malloc(sizeof *entry) : NULL;
     if (!entry)
         return false;
-    *entry = (struct parked_submit){.env = *env, .message = *message, .since_us = now_us};
+    *entry = (struct parked_submit){.env = *env, .message = *message, .since_us = now_us, .first_us = first_us};
     *message = (struct message){.peer = entry->message.peer}; /* the receiver makes itself new room */
     TAILQ_INSERT_TAIL(&parked->entries, entry, in_parked);
     parked->count++;

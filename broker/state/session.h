@@ -52,6 +52,7 @@ struct session {
     uint32_t unsent;
     uint32_t sequences; /* number of open ones */
     bool detached;      /* the broker's own, for detached jobs: it has no connection and does not end */
+    bool notices;       /* it asked to be told why jobs wait: NOTICE */
     bool missed;        /* a reply was dropped before it could be sent: the client must send its jobs again */
 };
 TAILQ_HEAD(session_list, session);

@@ -82,3 +82,12 @@ void pen_text_free(char *text)
 {
     free(text);
 }
+
+enum pen_status pen_client_model_shadow_told(pen_client *client, const char *model, int64_t timeout_us, char **ret_json,
+                                             struct pen_error *reterr)
+{
+    if (!model || !*model || strchr(model, ' ')) {
+        return pen_error_set(reterr, PEN_ERR_INVALID, "name the model, without its version.");
+    }
+    return ask_text(client, "shadow", model, timeout_us, ret_json, reterr);
+}

@@ -1,4 +1,5 @@
 /* handle.c - what a handle can do: wait, poll, cancel, free; and the descriptor and the turn of those who live by callbacks. */
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -46,6 +47,24 @@ bool pen_job_poll(pen_job *job)
     bool ended = job->ended;
     pthread_mutex_unlock(&c->lock);
     return ended;
+}
+
+bool pen_job_hold(pen_job *job, struct pen_hold *ret_hold, size_t struct_bytes)
+{
+    struct pen_client *c = job->client;
+    struct pen_hold hold = {.reason = PEN_HOLD_NONE};
+    pthread_mutex_lock(&c->lock);
+    if (!job->ended) {
+        drive_once(c);
+    }
+    if (job->hold != PEN_HOLD_NONE) {
+        hold = (struct pen_hold){
+            .reason = job->hold, .expect_us = job->hold_expect_us, .told_us = clock_now_us() - job->hold_us};
+    }
+    pthread_mutex_unlock(&c->lock);
+    memset(ret_hold, 0, struct_bytes);
+    memcpy(ret_hold, &hold, struct_bytes < sizeof hold ? struct_bytes : sizeof hold);
+    return hold.reason != PEN_HOLD_NONE;
 }
 
 void pen_job_cancel(pen_job *job)

@@ -155,7 +155,7 @@ static bool annotates(const Penstock__ModelInfo *from)
 
 static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo *from)
 {
-    const Penstock__ModelOffer *first = from->n_offers ? from->offers[0] : NULL;
+    const Penstock__ModelOffer *first = from->n_offers ? from->offers[0] : from->last_offer;
     struct pen_model *to = carve(carver, 1, sizeof *to);
     struct pen_signature *inputs = signatures(carver, from->inputs, from->n_inputs);
     struct pen_signature *outputs = signatures(carver, from->outputs, from->n_outputs);

@@ -90,3 +90,36 @@ enum pen_status pen_client_model_label(pen_client *client, const char *model, co
              (unsigned long)(share * 1e6 + 0.5));
     return ask_command(client, "label", argument, timeout_us, reterr);
 }
+
+static unsigned long millionths(double value)
+{
+    return (unsigned long)(value * 1e6 + 0.5);
+}
+
+enum pen_status pen_client_model_shadow(pen_client *client, const char *model, uint64_t version, double share,
+                                        const struct pen_shadow_guard *guard, int64_t timeout_us,
+                                        struct pen_error *reterr)
+{
+    char argument[640];
+    if (!is_word(model, 255) || (guard && !is_word(guard->label, 64))) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "a label and its model are single words of at most 64 and 255 bytes.");
+    }
+    bool fits = share >= 0.0 && share <= 1.0;
+    if (guard) {
+        fits = fits && guard->errors >= 0.0 && guard->errors <= 1.0 && guard->latency >= 0.0 &&
+               guard->latency <= 1000.0 && guard->disagreement >= 0.0 && guard->disagreement <= 1.0;
+    }
+    if (!fits) {
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "shares lie between 0 and 1, a limit of the latency between 0 and 1000 times.");
+    }
+    int used =
+        snprintf(argument, sizeof argument, "%s %llu %lu", model, (unsigned long long)version, millionths(share));
+    if (guard) {
+        snprintf(argument + used, sizeof argument - (size_t)used, " %s %llu %lu %lu %lu %u", guard->label,
+                 (unsigned long long)guard->back, millionths(guard->errors), millionths(guard->latency),
+                 millionths(guard->disagreement), guard->after);
+    }
+    return ask_command(client, "shadow", argument, timeout_us, reterr);
+}

@@ -11,8 +11,9 @@
 #include "show.h"
 #include "trace_show.h"
 
-#define FILES_MAX 4096u
-#define AT_ONCE   64u /* jobs in flight: enough to fill batches, little memory */
+#define FILES_MAX    4096u
+#define HOLD_LOOK_US 100000 /* a job that takes longer may be waiting for its model */
+#define AT_ONCE      64u    /* jobs in flight: enough to fill batches, little memory */
 
 struct options {
     struct common common;
@@ -177,12 +178,40 @@ static void trace_tell(struct run *run, const char *id)
     pen_text_free(text);
 }
 
+/* A job that waits for its model is worth a word to who looks on. */
+static void hold_tell(pen_job *job, const char *what, const char *model)
+{
+    struct pen_hold hold;
+    if (!pen_job_hold(job, &hold, sizeof hold)) {
+        return;
+    }
+    fprintf(stderr, "penstock: %s waits: %s model '%s'%s", what,
+            hold.reason == PEN_HOLD_LOADING ? "a worker loads" : "no worker is here yet for", model,
+            hold.expect_us ? "" : "\n");
+    if (hold.expect_us) {
+        fprintf(stderr, "; expected to take %.3g s\n", (double)hold.expect_us / 1e6);
+    }
+}
+
+static enum pen_status wait_told(const struct run *run, pen_job *job, const char *what, pen_result **ret_result,
+                                 struct pen_error *reterr)
+{
+    enum pen_status status = pen_job_wait(job, HOLD_LOOK_US, ret_result, reterr);
+    if (status != PEN_ERR_TIMEOUT) {
+        return status;
+    }
+    if (!run->progress) {
+        hold_tell(job, what, run->model->name);
+    }
+    return pen_job_wait(job, PEN_FOREVER, ret_result, reterr);
+}
+
 static void finish(struct run *run, pen_job *job, const char *what)
 {
     char id[PEN_JOB_ID_BYTES];
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_result *result = NULL;
-    if (!job || pen_job_wait(job, PEN_FOREVER, &result, &error) != PEN_OK) {
+    if (!job || wait_told(run, job, what, &result, &error) != PEN_OK) {
         pen_job_free(job);
         return;
     }

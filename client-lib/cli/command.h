@@ -41,6 +41,7 @@ int command_cancel(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_log_level(int argc, char **argv);
 int command_usage(int argc, char **argv);
+int command_compare(int argc, char **argv);
 
 /* First member of every command's options. */
 struct common {

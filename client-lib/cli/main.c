@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"log-level", "change how much the pool logs", command_log_level},
     {"cancel", "cancel a job by its id", command_cancel},
     {"quarantine", "list, show or free the jobs that ended their workers", command_quarantine},
+    {"compare", "two versions of a model beside each other on your data", command_compare},
     {"usage", "what each tenant has used, hour by hour", command_usage},
     {"import", "make a model file a model that workers serve", command_import},
     {"keygen", "make a pair of keys", command_keygen},

@@ -57,6 +57,7 @@ static void hello_send(struct pen_client *c, uint64_t now_us)
     hello.grace_us = c->grace_us;
     hello.bulk = true;
     hello.pack_bytes = pack_bytes_taken(c->link.frame_bytes_max);
+    hello.notices = true;
     size_t bytes = penstock__client_hello__pack(&hello, packed);
     struct envelope env = outgoing_envelope(c, FRAME_CLIENT_HELLO);
     link_send(&c->link, env, packed, bytes);

@@ -14,10 +14,12 @@
 #include "questions.h"
 #include "result.h"
 #include "transfer.h"
+#include "job.pb-c.h"
 #include "worker.pb-c.h"
 
 #define LEAVE_US            200000u /* what a draining broker gets to answer what it has before its jobs are sent elsewhere */
 #define WELCOME_ARENA_BYTES (64u * 1024u)
+#define NOTICE_ARENA_BYTES  (4u * 1024u)
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 {
@@ -136,6 +138,26 @@ static void drain_receive(struct pen_client *c, uint64_t now_us)
     }
 }
 
+/* A job waits for its model. What cannot be read is passed over: the job runs all the same. */
+static void notice_receive(struct pen_client *c, const struct incoming *in, uint64_t now_us)
+{
+    struct meta_arena arena;
+    struct pen_job *job =
+        in->env.job.client == c->session.uuid ? pending_find(&c->pending, in->env.job.sequence) : NULL;
+    if (!job) {
+        return; /* its answer was quicker */
+    }
+    meta_arena_init(&arena, NOTICE_ARENA_BYTES);
+    Penstock__JobNotice *notice = meta_unpack(&arena, &penstock__job_notice__descriptor, in->meta, in->env.meta_bytes);
+    if (notice) {
+        job->hold = strcmp(notice->reason, "loading") == 0 ? PEN_HOLD_LOADING : PEN_HOLD_NO_WORKER;
+        job->hold_expect_us = notice->wait_us;
+        job->hold_us = now_us;
+    }
+    c->counters.messages_bad += !notice;
+    meta_arena_fini(&arena);
+}
+
 void session_message(struct pen_client *c, const struct incoming *in, uint64_t now_us)
 {
     c->session.heard_us = now_us;
@@ -157,6 +179,9 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         break;
     case FRAME_CONTROL_REPLY:
         asks_answer(c, in);
+        break;
+    case FRAME_NOTICE:
+        notice_receive(c, in, now_us);
         break;
     default: /* PONG counts as life, types of a newer minor version are skipped */
         break;

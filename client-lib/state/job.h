@@ -48,12 +48,14 @@ struct pen_job {
     size_t frames_count;
     struct raw_frame frames[FRAME_MAX_TENSORS];
 
-    enum job_state state; /* job_enter() alone writes it, and `ended` */
-    bool ended;           /* JOB_ENDED or later: what a waiter looks at */
-    bool cancel;          /* wanted, not sent yet */
-    bool cancelled;       /* wanted at all */
-    bool abandoned;       /* no handle: drop the result */
-    uint32_t sends;       /* connections that carried it */
+    enum job_state state;             /* job_enter() alone writes it, and `ended` */
+    bool ended;                       /* JOB_ENDED or later: what a waiter looks at */
+    bool cancel;                      /* wanted, not sent yet */
+    bool cancelled;                   /* wanted at all */
+    bool abandoned;                   /* no handle: drop the result */
+    uint64_t hold_us, hold_expect_us; /* when the broker said that it waits for its model, and for how long */
+    enum pen_hold_reason hold;
+    uint32_t sends; /* connections that carried it */
     struct pen_result *result;
     struct pen_job *older, *newer; /* pending, by sequence */
     struct pen_job *bucket_next;   /* pending, by hash */

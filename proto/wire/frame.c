@@ -38,7 +38,7 @@ _Static_assert(AT_SEQUENCE - AT_CLIENT == sizeof(uint64_t) && AT_DIGEST - AT_SEQ
                "the fields of the envelope stand side by side");
 _Static_assert(AT_TRANSFER + sizeof(uint32_t) == FRAME_ENVELOPE_BYTES, "the fields fill the envelope");
 _Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX, "a byte of the envelope counts the raw frames");
-_Static_assert(FRAME_TYPE_COUNT == 21 && PRECISION_COUNT == 7,
+_Static_assert(FRAME_TYPE_COUNT == 22 && PRECISION_COUNT == 7,
                "a new type has a row in type_rules, a new precision a name");
 
 /* Each field begins where the one before it ends, at a multiple of its size. */
@@ -85,6 +85,7 @@ static const struct type_rule {
     [FRAME_CHUNK] = {"CHUNK", FRAME_META_BYTES_MAX, true, true},
     [FRAME_CREDIT] = {"CREDIT", FRAME_META_BYTES_MAX, true, false},
     [FRAME_PACK] = {"PACK", FRAME_PACK_BYTES_MAX, false, false},
+    [FRAME_NOTICE] = {"NOTICE", FRAME_META_BYTES_MAX, true, false},
 };
 
 const char *frame_type_name(uint8_t type)

@@ -54,6 +54,7 @@ enum frame_type {
         18, /* either way, on the bulk connection: the bytes from `offset` on of a transfer, in one raw frame */
     FRAME_CREDIT = 19, /* either way: the transfer may go on up to `offset`; with a status, its rest is not wanted */
     FRAME_PACK = 20,   /* either way: several messages that were there at the same time (pack.h) */
+    FRAME_NOTICE = 21, /* broker -> client: JobNotice: the job waits for its model */
     FRAME_TYPE_COUNT
 };
 

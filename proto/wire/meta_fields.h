@@ -16,6 +16,8 @@
     FIELD(JOB_META_OUTPUTS, outputs, 4)                                                                                \
     FIELD(JOB_META_TENANT, tenant, 7)                                                                                  \
     FIELD(JOB_META_TRACEPARENT, traceparent, 8)                                                                        \
+    FIELD(JOB_META_EXPLAIN, explain, 11)                                                                               \
+    FIELD(JOB_META_VERSION_LABEL, version_label, 12)                                                                   \
     FIELD(JOB_META_CROP, crop, 61)                                                                                     \
     FIELD(JOB_META_SEQUENCE_AFTER, sequence_after, 13)
 

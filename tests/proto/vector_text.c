@@ -28,6 +28,7 @@ const ProtobufCMessageDescriptor *meta_of_type(uint8_t type)
         [FRAME_WORKER_HELLO] = &penstock__worker_hello__descriptor,
         [FRAME_WORKER_UPDATE] = &penstock__worker_update__descriptor,
         [FRAME_HEARTBEAT] = &penstock__heartbeat__descriptor,
+        [FRAME_NOTICE] = &penstock__job_notice__descriptor,
     };
     return type < FRAME_TYPE_COUNT ? metas[type] : NULL;
 }

@@ -364,6 +364,10 @@ static void make_bulk(void)
     making_begin("CLIENT_HELLO of one that knows chunks");
     making_header(making_example(FRAME_CLIENT_HELLO), &client.base);
     making_end("client_hello_bulk");
+    client.notices = true;
+    making_begin("CLIENT_HELLO of one that wants to be told why jobs wait");
+    making_header(making_example(FRAME_CLIENT_HELLO), &client.base);
+    making_end("client_hello_notices");
     making_begin("WORKER_HELLO of one that knows chunks");
     making_header(making_example(FRAME_WORKER_HELLO), &worker.base);
     making_end("worker_hello_bulk");
@@ -407,6 +411,14 @@ static void make_bulk(void)
     env.status = PEN_ERR_CANCELLED;
     making_header(env, NULL);
     making_end("credit_declined");
+    Penstock__JobNotice notice = PENSTOCK__JOB_NOTICE__INIT;
+    notice.reason = (char *)(uintptr_t) "loading";
+    notice.wait_us = 41000;
+    env = envelope_make(FRAME_NOTICE);
+    env.job = job;
+    making_begin("NOTICE: the job waits until a worker has loaded its model, about 41 ms");
+    making_header(env, &notice.base);
+    making_end("notice");
     making_begin("CHUNK: five bytes of transfer 5 from byte 262144 on (sequence_id is the offset here)");
     making_header(bulk_envelope(FRAME_CHUNK, job, 5, 262144), NULL);
     vector_add(&making.vector, bytes, sizeof bytes);

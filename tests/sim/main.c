@@ -116,6 +116,7 @@ static void report_counts(const struct sim_counts *c)
         {"payloads_here", c->effects[EFFECT_PAYLOAD_HERE]},
         {"ensembles_moved", c->effects[EFFECT_ENSEMBLE_MOVES]},
         {"sequences_moved", c->effects[EFFECT_SEQUENCE_MOVES]},
+        {"shadows_moved", c->effects[EFFECT_SHADOW_MOVES]},
         {"left_for_next_turn", c->left_for_next_turn},
         {"contracts", c->contracts},
         {"contracts_kept", c->contracts_kept},

@@ -129,3 +129,51 @@ Test(residence, models_that_have_grown_beyond_the_budget_make_the_least_recently
     models[1].memory_bytes = 400;
     cr_expect_null(residence_grown(&catalog, 300, NOW), "the only one stays: the engine holds it within the budget");
 }
+
+/* ---- sleep: --idle-unload ---- */
+
+static struct served *idle(uint64_t idle_us, uint64_t *when_us)
+{
+    return residence_idle(&catalog, idle_us, NOW, when_us);
+}
+
+Test(residence, a_model_that_nobody_used_for_so_long_goes_to_sleep_and_the_others_say_when)
+{
+    uint64_t when_us;
+    models[1].used_us = NOW - 500;
+    models[2].used_us = NOW - 400;
+    cr_expect_eq(idle(1000, &when_us), &models[0]);
+    models[0].residence.leaving = true;
+    cr_expect_null(idle(1000, &when_us), "it is on its way out, and the others were used");
+    cr_expect_eq(when_us, NOW + 500);
+    cr_expect_null(idle(0, &when_us), "nobody sleeps without the option");
+    cr_expect_eq(when_us, UINT64_MAX);
+}
+
+Test(residence, a_model_that_was_never_used_sleeps_by_when_it_came)
+{
+    uint64_t when_us;
+    for (size_t i = 0; i < 3; i++)
+        models[i] = (struct served){.residence = {.came_us = NOW - 10}};
+    cr_expect_null(idle(100, &when_us));
+    cr_expect_eq(when_us, NOW + 90);
+    models[1].residence.came_us = NOW - 100;
+    cr_expect_eq(idle(100, &when_us), &models[1]);
+}
+
+Test(residence, who_is_used_wanted_or_has_open_sequences_does_not_sleep)
+{
+    uint64_t when_us;
+    models[0].users = 1;
+    models[1].residence.wanted_us = 5;
+    models[2].residence.sequences = 1;
+    cr_expect_null(idle(1000, &when_us));
+    cr_expect_gt(when_us, NOW);
+    cr_expect_leq(when_us, NOW + 1000000, "it looks again soon");
+    models[0].users = 0;
+    cr_expect_eq(idle(1000, &when_us), &models[0]);
+    models[0].residence.loaded_us = NOW - 10;
+    models[0].residence.load_us = 100;
+    cr_expect_null(idle(1000 - 999, &when_us), "it stays a multiple of its load, however short --idle-unload is");
+    cr_expect_leq(when_us, NOW - 10 + RESIDENCE_STAY * 100);
+}

@@ -71,6 +71,26 @@ static void want(struct watch *watch, struct served *served)
     watch->room_us = 0;
 }
 
+/* True while a slot runs a job, of whatever model. */
+static bool any_runs(const struct catalog *catalog)
+{
+    bool any = false;
+    for (size_t i = 0; i < catalog->count; i++)
+        any |= atomic_load(&catalog->models[i]->users) > 0;
+    return any;
+}
+
+/* Under --memory-budget the declared sizes are prepared at once, so that the model's memory is known before it is
+   offered; else the first job is not kept waiting for them. */
+static enum pen_status load_again(struct watch *watch, struct served *served, struct pen_error *reterr)
+{
+    const struct watch_context *context = &watch->context;
+    uint32_t slots = context->facts.slots;
+    return context->options->memory_budget > 0
+               ? loader_heat(context->engine, served, slots, context->facts.threads, reterr)
+               : loader_wake(context->engine, served, slots, any_runs(context->catalog), reterr);
+}
+
 /* True: the model is offered as warm from now on, or, when it cannot be loaded any more, not at all. */
 static bool heat(struct watch *watch, struct served *served)
 {
@@ -78,7 +98,7 @@ static bool heat(struct watch *watch, struct served *served)
     struct pen_error error = {0};
     uint64_t start_us = clock_now_us();
     PEN_ASSERT(served->residence.cold && served->residence.wanted_us != 0, "a model is heated that is cold and wanted");
-    if (loader_heat(context->engine, served, context->facts.slots, context->facts.threads, &error) != PEN_OK) {
+    if (load_again(watch, served, &error) != PEN_OK) {
         residence_explain((uint64_t)context->options->memory_budget, &error);
         watch_failed(watch, served->name, served->version, served->stamp, &error);
         served->residence.wanted_us = 0;
@@ -114,6 +134,23 @@ static bool grown_step(struct watch *watch)
               "models that have grown beyond --memory-budget");
     retired_cool(&watch->retired, victim);
     return true;
+}
+
+/* Models that no job has used for --idle-unload go to sleep. True: the list of offers has changed. */
+static bool idle_step(struct watch *watch)
+{
+    const struct catalog *catalog = watch->context.catalog;
+    uint64_t now_us = clock_now_us(), idle_us = (uint64_t)watch->context.options->idle_unload_us;
+    struct served *idle;
+    bool changed = false;
+    while (watch->retired.count < RETIRED_MAX && (idle = residence_idle(catalog, idle_us, now_us, &watch->idle_us))) {
+        retired_forget(&watch->retired, idle); /* it may linger: a newer version has replaced it */
+        log_event(LOG_INFO, "model_sleeps", "model=%s version=%" PRIu64 " idle_us=%" PRIu64 " load_us=%" PRIu64,
+                  idle->name, idle->version, idle_us, idle->residence.load_us);
+        retired_cool(&watch->retired, idle);
+        changed = true;
+    }
+    return changed;
 }
 
 /* Loads the model that has waited longest, once there is room. True: the list of offers has changed. */
@@ -270,9 +307,9 @@ static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
     uint64_t grown_us = watch->context.options->memory_budget > 0 ? GROWN_STEP_US : UINT64_MAX;
     uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : grown_us;
     uint64_t room_us = watch->room_us > now_us ? watch->room_us - now_us : ROOM_STEP_US;
-    if (watch->room_us != UINT64_MAX)
-        return room_us < retired_us ? room_us : retired_us;
-    return retired_us;
+    uint64_t idle_us = watch->idle_us > now_us ? watch->idle_us - now_us : ROOM_STEP_US;
+    uint64_t step_us = watch->room_us != UINT64_MAX && room_us < retired_us ? room_us : retired_us;
+    return watch->idle_us != UINT64_MAX && idle_us < step_us ? idle_us : step_us;
 }
 
 static void note_sequences(const struct watch *watch)
@@ -309,6 +346,7 @@ static void *watch_main(void *argument)
         bool changed = told(watch);
         changed |= retired_steps(&watch->retired, atomic_load(&watch->settled));
         changed |= room_step(watch);
+        changed |= idle_step(watch);
         if (clock_now_us() >= look_us && !watch_stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
             if (looks && watch->context.fetched)
@@ -343,6 +381,7 @@ enum pen_status watch_new(const struct watch_context *context, struct watch **re
     watch->retired.catalog = context->catalog;
     watch->retired.quiet_us = (uint64_t)context->options->watch_us;
     watch->room_us = UINT64_MAX;
+    watch->idle_us = 0;
     watch->seen.failures = context->catalog->failures;
     watch->failures_told = failures_changes(watch->seen.failures);
     pthread_mutex_init(&watch->lock, NULL);

@@ -34,6 +34,7 @@ struct watch {
     uint64_t failed[FAILED_MAX];
     size_t failed_count; /* entries that could not be loaded, by content */
     struct retired_list retired;
+    uint64_t idle_us; /* when to look for models that go to sleep; UINT64_MAX = when something changes */
     uint64_t room_us; /* when to try a model again that waits for room; UINT64_MAX = none waits */
     bool folder_lost;
     uint64_t failures_told; /* failures_changes when the last hello was made */

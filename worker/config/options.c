@@ -50,6 +50,9 @@ static const struct setting table[] = {
     {"memory-budget", SETTING_BYTES, offsetof(struct options, memory_budget), "0", "bytes", 0, INT64_MAX, NULL,
      "of all models with their sessions: beyond it models are offered unloaded, loaded when a job comes, and the least "
      "recently used makes room; 0 = all are loaded"},
+    {"idle-unload", SETTING_DURATION, offsetof(struct options, idle_unload_us), "0", NULL, 0, 86400000000, NULL,
+     "a model that no job has used for this long leaves memory; the next job for it waits until it is loaded again; 0 "
+     "= it stays"},
     {"fold-limit", SETTING_BYTES, offsetof(struct options, fold_limit), "256MiB", "bytes", 1, INT64_MAX, NULL,
      "of what a model computes from constants alone, beside eight times its file: that is done at the load; the rest "
      "is computed at each run"},

@@ -22,7 +22,7 @@ struct options {
     int64_t store_limit, transfers;
     struct setting_list model_choices, tags;
     int64_t slots, threads, decoders;
-    int64_t memory_limit, memory_budget, fold_limit, queue_bytes, frame_limit, sequence_memory;
+    int64_t memory_limit, memory_budget, idle_unload_us, fold_limit, queue_bytes, frame_limit, sequence_memory;
     int64_t heartbeat_us, liveness_us, drain_timeout_us, watchdog_us, spin_us, wake_slice_us, watch_us, denied_wait_us;
     bool allow_debug, strict_models, allow_empty, supervise;
 };

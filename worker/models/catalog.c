@@ -76,8 +76,11 @@ static enum pen_status entry_load(struct catalog_entry *entry, struct pen_engine
         status = upload_pointer_check(file, reterr);
     if (status == PEN_OK)
         status = served_new(engine, entry->name, entry->version, file, &entry->config, ret_served, reterr);
-    if (status == PEN_OK)
+    if (status == PEN_OK) {
         (*ret_served)->stamp = entry->stamp;
+        (*ret_served)->folder = strdup(entry->path);
+        (*ret_served)->files = entry->files;
+    }
     return status;
 }
 

@@ -60,6 +60,28 @@ enum pen_status loader_heat(struct pen_engine *engine, struct served *served, ui
     return status;
 }
 
+/* What was measured of the same content on the same engine holds. */
+static void wake(void *argument)
+{
+    struct load *load = argument;
+    load->status = served_heat(load->served, load->engine, load->reterr);
+    if (load->status == PEN_OK)
+        load->status = warmup_again(load->served, load->slots, load->reterr);
+    if (load->status == PEN_OK && atomic_load(&load->served->measured_as) == SERVED_NOT_MEASURED)
+        load->status = measure_settle(load->served, load->reterr);
+}
+
+enum pen_status loader_wake(struct pen_engine *engine, struct served *served, uint32_t slots, bool aside,
+                            struct pen_error *reterr)
+{
+    struct load load = {.engine = engine, .slots = slots, .served = served, .reterr = reterr};
+    if (!aside || background_run("load", wake, &load) != PEN_OK)
+        wake(&load);
+    if (load.status != PEN_OK)
+        served_cool(served);
+    return error_complete(reterr, load.status, "load the model");
+}
+
 static void free_aside(void *argument)
 {
     served_free(argument);

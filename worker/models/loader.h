@@ -14,6 +14,13 @@ enum pen_status loader_run(struct pen_engine *engine, struct catalog_entry *entr
 /* Loads a cold model again: its file, its sessions, their warm-up. On failure it stays cold. */
 enum pen_status loader_heat(struct pen_engine *engine, struct served *served, uint32_t slots, uint32_t threads,
                             struct pen_error *reterr);
+/*
+ * The same for a model that slept (--idle-unload). Jobs wait for it, and it was warmed before: so nothing is run and
+ * nothing is measured again; the first job prepares its own shape. aside: in the background, because slots serve other
+ * models meanwhile; else at once.
+ */
+enum pen_status loader_wake(struct pen_engine *engine, struct served *served, uint32_t slots, bool aside,
+                            struct pen_error *reterr);
 
 void loader_free(struct served *served); /* served_free */
 void loader_cool(struct served *served); /* served_cool */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STEP_US          1000u   /* how often to look at a model that is on its way out */
-#define SEQUENCE_STEP_US 100000u /* how often to look whether sequences have ended */
+#define SEQUENCE_STEP_US 100000u /* how often to look whether sequences and runs have ended */
 
 static bool resident(const struct served *served)
 {
@@ -111,6 +111,7 @@ void residence_came(struct catalog *catalog, struct served *served, uint64_t beg
         return;
     pthread_mutex_lock(&catalog->lock);
     served->residence.load_us = now_us - began_us;
+    served->residence.came_us = served->residence.came_us ? served->residence.came_us : now_us;
     served->memory_bytes = pen_model_memory(served->model);
     pthread_mutex_unlock(&catalog->lock);
 }
@@ -135,6 +136,32 @@ struct served *residence_grown(const struct catalog *catalog, uint64_t budget_by
     if (budget_bytes == 0 || count < 2 || resident_bytes(catalog, NULL) <= budget_bytes || any_leaves(catalog))
         return NULL;
     return least_recent(catalog, now_us, &when_us);
+}
+
+static uint64_t awake_until_us(const struct served *served, uint64_t idle_us, uint64_t now_us)
+{
+    uint64_t used_us = last_used_us(served);
+    uint64_t until_us = (used_us > served->residence.came_us ? used_us : served->residence.came_us) + idle_us;
+    bool busy = served->residence.sequences > 0 || atomic_load(&served->users) > 0;
+    if (busy && until_us < now_us + SEQUENCE_STEP_US)
+        until_us = now_us + SEQUENCE_STEP_US;
+    return until_us > stays_until_us(served) ? until_us : stays_until_us(served);
+}
+
+struct served *residence_idle(const struct catalog *catalog, uint64_t idle_us, uint64_t now_us, uint64_t *ret_when_us)
+{
+    *ret_when_us = UINT64_MAX;
+    for (size_t i = 0; idle_us != 0 && i < catalog->count; i++) {
+        struct served *served = catalog->models[i];
+        if (!resident(served) || served->residence.leaving || served->residence.wanted_us != 0 ||
+            atomic_load(&served->withdrawn))
+            continue;
+        uint64_t until_us = awake_until_us(served, idle_us, now_us);
+        if (until_us <= now_us)
+            return served;
+        *ret_when_us = until_us < *ret_when_us ? until_us : *ret_when_us;
+    }
+    return NULL;
 }
 
 bool residence_cool(struct catalog *catalog, struct served *served)

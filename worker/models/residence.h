@@ -7,7 +7,7 @@
  * cold, and freed when no job for it can be on its way (retired.h), so no job finds its model gone. Against thrashing,
  * a model loaded on demand stays for RESIDENCE_STAY times its loading time, so a worker with too many models spends at
  * most a fifth of its time on loading. A model with open sequences stays until they have ended or were silent for too
- * long.
+ * long. With --idle-unload a model that no job uses goes to sleep: it becomes cold though there is room.
  *
  * Threads: owner - the watch's thread; the catalog's lock guards what slots see.
  */
@@ -36,13 +36,20 @@ struct served *residence_wanted(const struct catalog *catalog);
 
 /* A model was refused as too large: adds to the sentence that the limit was --memory-budget, if it was. */
 void residence_explain(uint64_t budget_bytes, struct pen_error *error);
-/* The model was loaded and warmed: records how long that took, and its size by the engine's count. */
+/* The model was loaded: records how long that took, and its size by the engine's count. */
 void residence_came(struct catalog *catalog, struct served *served, uint64_t began_us, uint64_t now_us);
 /* Measures all models in memory again: they grow with the shapes that jobs bring. */
 void residence_weigh(struct catalog *catalog);
 /* The models in memory have grown beyond the budget: the one that must go; NULL = they have not, or none may go yet,
    or there is only one. */
 struct served *residence_grown(const struct catalog *catalog, uint64_t budget_bytes, uint64_t now_us);
+/*
+ * A model in memory that no job has used for idle_us (0 = models never sleep), so that it may go to sleep; NULL = none.
+ * A model stays RESIDENCE_STAY times its loading time after it was loaded on demand, while a slot uses it, and while
+ * its sequences are open. *ret_when_us: when to look again; UINT64_MAX = when something changes.
+ */
+struct served *residence_idle(const struct catalog *catalog, uint64_t idle_us, uint64_t now_us, uint64_t *ret_when_us);
+
 /* The model is cold from now on; false: a slot uses it. */
 bool residence_cool(struct catalog *catalog, struct served *served);
 /* The model is warm again. */

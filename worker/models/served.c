@@ -474,9 +474,10 @@ enum pen_status served_heat(struct served *served, struct pen_engine *engine, st
 {
     struct digest digest;
     enum pen_status status = pen_model_load(engine, served->path, &served->model, reterr);
-    if (status == PEN_OK)
+    bool touched = !served->folder || model_file_stamp(served->folder) != served->files;
+    if (status == PEN_OK && touched) /* reading it all costs as much as loading it */
         status = digest_build(served, &digest, reterr);
-    if (status == PEN_OK && !digest_equal(digest, served->digest))
+    if (status == PEN_OK && touched && !digest_equal(digest, served->digest))
         status =
             pen_error_set(reterr, PEN_ERR_CORRUPT,
                           "'%.512s' is not what it was when it was last in memory; load the model anew", served->path);
@@ -499,6 +500,7 @@ void served_free(struct served *served)
     free(served->inputs);
     free(served->states);
     free(served->path);
+    free(served->folder);
     config_fini(&served->config);
     free(served);
 }

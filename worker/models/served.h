@@ -34,6 +34,7 @@ struct residence {
     bool cold;          /* offered, but not in memory */
     bool leaving;       /* offered as cold already; freed when no job can be on its way any more */
     uint64_t load_us;   /* how long loading and warming took last time */
+    uint64_t came_us;   /* when it was first loaded */
     uint64_t loaded_us; /* when it was loaded on demand; 0 = it was there from the start */
     uint64_t wanted_us; /* since when a broker asks for the cold model; 0 = none asks */
     uint32_t sequences; /* open sequences of a model with state, at the watch's last look */
@@ -89,13 +90,16 @@ struct served {
     struct whole_measured whole;
     uint64_t memory_bytes; /* of the model; once it is warm, of its sessions, too */
     struct residence residence;
-    bool warmed;
+    bool warmed; /* each shape was executed, before it last slept or since */
+    bool woken;  /* it was cold once: its sessions prepare a shape when the first job brings it */
     struct warm_time warm[BATCH_SHAPE_WARM_MAX];
     size_t warm_count;
     bool
         resolved; /* for an ensemble (config.plan): the result of looking its steps up; belongs to the watch's thread */
     enum pen_status resolved_as;
     char *path;
+    char *folder;                 /* of its version; NULL = not known */
+    uint64_t files;               /* model_file_stamp of the folder when it was loaded */
     uint64_t stamp;               /* of the files it was loaded from; 0 = not known */
     atomic_bool withdrawn;        /* not offered any more; written by the watch alone */
     atomic_uint users;            /* tasks that hold it: served_release */
@@ -111,8 +115,8 @@ void served_free(struct served *served); /* NULL is fine */
 
 /* Frees the model and its sessions, but keeps its description. Nobody may use the model. */
 void served_cool(struct served *served);
-/* Loads a cold model's file again, without sessions (warmup_run makes them). CORRUPT when the file is not the one
-   that was loaded before. */
+/* Loads a cold model's file again, without sessions (warmup_again makes them). CORRUPT when the file is not the one
+   that was loaded before: where the folder's stamp has changed, its content is compared. */
 enum pen_status served_heat(struct served *served, struct pen_engine *engine, struct pen_error *reterr);
 
 /* Ends what catalog_take began. Threads: any. */

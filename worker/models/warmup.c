@@ -249,18 +249,32 @@ enum pen_status warmup_helped(struct served *served, struct pen_error *reterr)
     return PEN_OK;
 }
 
-enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr)
+static enum pen_status seats_make(struct served *served, uint32_t slots, struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    if (served->config.plan)
-        return PEN_OK; /* an ensemble runs in the sessions of its steps */
     served->seats = calloc(slots, sizeof *served->seats);
     if (!served->seats)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the sessions of %u slots", slots);
-    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) { /* all sessions first: each may hold an equal part */
+    for (uint32_t i = 0; status == PEN_OK && i < slots; i++) {
         status = pen_session_new(served->model, &served->seats[i].session, reterr);
         served->seats_count += status == PEN_OK;
     }
+    return status;
+}
+
+enum pen_status warmup_again(struct served *served, uint32_t slots, struct pen_error *reterr)
+{
+    enum pen_status status = seats_make(served, slots, reterr);
+    served->warmed = status == PEN_OK && served->warm_count > 0;
+    served->woken = true;
+    return status;
+}
+
+enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr)
+{
+    if (served->config.plan)
+        return PEN_OK;                                          /* an ensemble runs in the sessions of its steps */
+    enum pen_status status = seats_make(served, slots, reterr); /* all first: each may hold an equal part */
     for (uint32_t i = 0; status == PEN_OK && i < slots; i++)
         status = session_warm(served->seats[i].session, served, i == 0, reterr);
     if (served->warm_count > BATCH_SHAPE_READY_MAX)

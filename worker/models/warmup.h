@@ -32,6 +32,9 @@ size_t warmup_batches(const struct served *served, uint32_t ret_batches[BATCH_SH
 /* Makes a session for each of `slots` slots and warms it up; writes the times of the first one to `served`. */
 enum pen_status warmup_run(struct served *served, uint32_t slots, struct pen_error *reterr);
 
+/* The same for a model that was warm before and sleeps no more: makes the sessions, runs nothing, keeps the times. */
+enum pen_status warmup_again(struct served *served, uint32_t slots, struct pen_error *reterr);
+
 /*
  * After a warm-up without helper threads: measures how much faster the smallest size runs with the helpers, and takes
  * that off all times. Runs each size twice instead of three times, because these runs slow the jobs that are being

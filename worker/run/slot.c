@@ -90,7 +90,7 @@ void slot_prepared_count(struct slot *slot, const struct batch *batch, uint64_t 
     uint64_t prepared = pen_session_prepared(slot_seat(slot, batch)->session) - before;
     if (prepared == 0)
         return;
-    bool lost = batch_shape_warmed(served->warm, served->warm_count, shape, batch->bound);
+    bool lost = !served->woken && batch_shape_warmed(served->warm, served->warm_count, shape, batch->bound);
     atomic_fetch_add(&slot->context.stats->prepared, prepared);
     log_event(lost ? LOG_WARN : LOG_DEBUG, lost ? "warm_lost" : "shape_prepared",
               "model=%s version=%" PRIu64 " rows=%u slot=%u", served->name, served->version, batch->bound,

@@ -344,11 +344,21 @@ function pairs(root, rows) {
   rows.forEach(([name, value, bad], i) => { put(root.children[2 * i], name); put(root.children[2 * i + 1], String(value)); root.children[2 * i + 1].classList.toggle("bad-text", Boolean(bad)); });
 }
 
+// What came out of the jobs that are copied to another version.
+function shadowFact(s) {
+  const parts = [`${count(s.compared)} compared`, s.rows ? `first class the same in ${percent(s.same / s.rows)}` : `${count(s.unlike)} not alike`, `largest error ${s.largest_error === null ? "infinite" : s.largest_error.toPrecision(3)}`];
+  if (s.original_us > 0) parts.push(`${(s.copy_us / s.original_us).toFixed(2)} times as long`);
+  if (s.failed) parts.push(`${count(s.failed)} failed`);
+  if (s.went_back) parts.push("a label went back");
+  return [`Shadow of ${s.model}: v${s.version}`, parts.join(", "), s.failed > 0 || s.went_back > 0];
+}
+
 function drawFacts() {
   const c = state.cache;
   pairs($("facts"), [["Cache", c.kind], ["State", c.state, c.state !== "ok"], ["Hits / misses", `${count(c.hits)} / ${count(c.misses)}`], ["Entries", `${count(c.entries)} · ${bytes(c.bytes)}`], ["Evicted", count(c.evicted)],
     ["Got an equal job's answer", count(state.coalesced)], ["Sent again after a loss", count(state.requeued)], ["Workers lost", count(state.workers_lost), state.workers_lost > 0],
-    ["Expired / cancelled", `${count(state.expired)} / ${count(state.cancelled)}`], ["Replies kept", count(state.replies_kept)], ["Bytes in / out", `${bytes(state.bytes_in)} / ${bytes(state.bytes_out)}`], ["Memory of the broker", bytes(state.rss_bytes)]]);
+    ["Expired / cancelled", `${count(state.expired)} / ${count(state.cancelled)}`], ["Replies kept", count(state.replies_kept)], ["Bytes in / out", `${bytes(state.bytes_in)} / ${bytes(state.bytes_out)}`], ["Memory of the broker", bytes(state.rss_bytes)],
+    ...(state.shadows ?? []).map(shadowFact)]);
 }
 
 // ---- one job, one worker

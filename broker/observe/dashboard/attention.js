@@ -14,6 +14,10 @@ export function attention(state, {time, percent, count, share}) {
     else if (m.ready === 0) say("warn", `No worker is ready for ${m.name} v${m.version}.`, hash);
     else if (m.ready < m.offers) say("warn", `${m.offers - m.ready} of ${m.offers} workers ${plural(m.offers - m.ready, "is", "are")} not ready for ${m.name} v${m.version}.`, hash);
   }
+  for (const s of state.shadows ?? []) {
+    const hash = `#/model/${encodeURIComponent(s.model)}/${s.version}`;
+    if (s.went_back) say("bad", `A label of ${s.model} has left v${s.version} by itself: the log says why (label_went_back).`, hash);
+  }
   for (const f of state.failures ?? []) {
     const what = f.version ? `${f.model} v${f.version}` : f.model;
     if (f.serving) say("warn", `Worker ${f.worker} refuses a change of ${what}; what was loaded before serves on: ${f.error}`);

@@ -23,7 +23,7 @@ struct remote_options {
     {.name = "as", .type = SETTING_TEXT, .offset = offsetof(opts, remote.as), .def = "",                                         \
      .help = "with push: NAME or NAME@VERSION in the registry, when they are not those of the folder"},                          \
     {.name = "label", .type = SETTING_TEXT, .offset = offsetof(opts, remote.label), .def = "",                                   \
-     .help = "with push: the label that points to this version from now on"},                                                    \
+     .help = "with push: the label that points to this version from now on; with shadow: it moves to --back by itself when a limit is passed"}, \
     {.name = "replace", .type = SETTING_FLAG, .offset = offsetof(opts, remote.replace), .def = "false",                          \
      .help = "with push: take the place of a version that the registry has with other files, and send all files again"},         \
     {.name = "remote", .type = SETTING_FLAG, .offset = offsetof(opts, remote.remote), .def = "false",                            \

@@ -270,6 +270,28 @@ PEN_API enum pen_status pen_client_model_label(pen_client *client, const char *m
                                                uint64_t version, double share, int64_t timeout_us,
                                                struct pen_error *reterr);
 
+/** When a label leaves the version of pen_shadow again by itself. Limits that are 0 do not count. */
+struct pen_shadow_guard {
+    const char *label;   /**< such as "canary" */
+    uint64_t back;       /**< the version that it moves to */
+    double errors;       /**< share of the version's jobs that fail, 0..1 */
+    double latency;      /**< mean time of the copies, relative to that of their originals */
+    double disagreement; /**< share of answers that differ: another first class, or outputs that are not alike */
+    uint32_t after;      /**< so many jobs must have ended before anything is judged; from 1 */
+};
+
+/** Shadow traffic: that share of the model's jobs is copied to the version, the answers are compared, and nobody gets
+ *  those of the copies. @param share 0 ends it. @param guard NULL = no label moves by itself. @return PEN_OK; INVALID;
+ *  NOT_FOUND: there is none to end; BUSY; UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_model_shadow(pen_client *client, const char *model, uint64_t version, double share,
+                                                const struct pen_shadow_guard *guard, int64_t timeout_us,
+                                                struct pen_error *reterr);
+
+/** What came out of the model's shadow traffic. @param ret_json given: a JSON object (proto/PROTOCOL.md, verb `shadow`);
+ *  free with pen_text_free(). @return PEN_OK; NOT_FOUND: there is none; UNAVAILABLE: no answer in time. */
+PEN_API enum pen_status pen_client_model_shadow_told(pen_client *client, const char *model, int64_t timeout_us,
+                                                     char **ret_json, struct pen_error *reterr);
+
 /** Lets the broker finish and leave, or only the worker of that name. @param worker NULL = the broker. @return PEN_OK: it has begun;
  *  NOT_FOUND: no such worker; UNAVAILABLE: no answer in time. */
 PEN_API enum pen_status pen_client_drain(pen_client *client, const char *worker, int64_t timeout_us,

@@ -249,6 +249,25 @@ PEN_API void pen_job_cancel(pen_job *job);
 /** Writes the id that logs, `penstock cancel` and the broker use, and returns `text`. Threads: any. */
 PEN_API const char *pen_job_id(const pen_job *job, char text[PEN_JOB_ID_BYTES]);
 
+/** Why a job waits before it can run. */
+enum pen_hold_reason {
+    PEN_HOLD_NONE,     /**< the broker has said nothing: the job runs as soon as a worker has time */
+    PEN_HOLD_LOADING,  /**< no worker has its model in memory: one loads it */
+    PEN_HOLD_NO_WORKER /**< no worker is connected that may run it: the broker holds it until one comes */
+};
+
+/** What the broker said when it took a job whose model was not ready. */
+struct pen_hold {
+    enum pen_hold_reason reason;
+    uint64_t expect_us; /**< expected wait from then on, by what it took last time; 0 = not known */
+    uint64_t told_us;   /**< how long ago that was said */
+};
+
+/** True when the broker has said that the job waits for its model, and why; false: `ret_hold` is all zero. It is no
+ *  error, and no promise: the job goes on by itself, within its deadline. Moves the session along, like
+ *  pen_job_poll(). @param struct_bytes sizeof *ret_hold. Threads: any. */
+PEN_API bool pen_job_hold(pen_job *job, struct pen_hold *ret_hold, size_t struct_bytes);
+
 /** Frees a handle that pen_client_submit() gave; a job still under way is cancelled. NULL is fine. Its callback, if any, is
  *  then not called. The `job` a callback sees needs no freeing of its own. */
 PEN_API void pen_job_free(pen_job *job);

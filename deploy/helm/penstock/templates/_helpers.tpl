@@ -36,3 +36,10 @@ seccompProfile: {type: RuntimeDefault}
 - {{ printf "--%s=%v" $name $value | quote }}
 {{- end }}
 {{- end }}
+
+{{/* Not empty where a pool may have no worker: its jobs wait for the first one. */}}
+{{- define "penstock.sleeps" -}}
+{{- range $pool, $p := .Values.pools }}
+{{- if and $p.enabled (eq $p.scaling.kind "keda") (eq (int $p.scaling.min) 0) }}yes{{ end }}
+{{- end }}
+{{- end }}
