@@ -96,7 +96,8 @@ class Pool:
     def end(self):
         running.remove(self.broker)
         self.broker.terminate()
-        self.broker.wait(30 * SLOW)
+        code = self.broker.wait(30 * SLOW)
+        check(code == 0 and "Sanitizer" not in self.text(), "the broker ends as it should", f"{code}\n{self.text()[-3000:]}")
 
 
 def check_quietly(condition, what, detail):
