@@ -93,6 +93,9 @@ if(PENSTOCK_KERNELS)
         if(backend STREQUAL "xnnpack" AND types MATCHES "any|8|bool")
           list(APPEND names xnnpack_bytes) # kernels of single bytes
         endif()
+        if(backend STREQUAL "xnnpack" AND types MATCHES "any|f16")
+          list(APPEND names xnnpack_halves) # products whose weights stay at two bytes
+        endif()
         if(backend STREQUAL "vulkan")
           list(APPEND kept_vulkan ${first})
           if(NOT types STREQUAL "f32")

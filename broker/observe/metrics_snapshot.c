@@ -3,6 +3,7 @@
 #include "cluster.h"
 
 #include "ensemble_run.h"
+#include "usage_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static void fill_now(const struct broker *broker, struct snapshot *to)
     }
     to->ready &= !broker->draining;
     to->labels_mismatched = cluster_mismatched(broker->cluster);
+    to->usage_failures = usage_file_failures(broker->usage_file);
 }
 
 /* ---- the rest ---- */

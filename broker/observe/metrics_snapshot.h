@@ -69,7 +69,7 @@ struct snapshot {
     uint64_t queued, queued_bytes, running, clients, live;
     uint64_t kept_count, kept_bytes, dropped_unsent;
     uint64_t clients_in, clients_out, workers_in, workers_out; /* bytes */
-    uint64_t rss_bytes, labels_mismatched;
+    uint64_t rss_bytes, labels_mismatched, usage_failures;
     struct cache_report cache;
 
     struct model_row *models;

@@ -128,6 +128,8 @@ static void put_broker(const struct snapshot *s, struct writer *w)
                 s->kept.count);
     line_single(w, "traces_exported_total", "counter", "Traces that a collector has taken.", s->otlp.exported);
     line_single(w, "traces_dropped_total", "counter", "Traces that no collector took.", s->otlp.dropped);
+    line_single(w, "usage_write_failures_total", "counter", "Times that a file of --usage-dir could not be written.",
+                s->usage_failures);
     put_cache(s, w);
     put_bytes(s, w);
 }

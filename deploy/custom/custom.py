@@ -134,7 +134,7 @@ def cut(output, listed, backends, importers, pictures, answers, static):
     folder = output / "build"
     programs = [*PROGRAMS, *([STATIC] if static else [])]
     built(folder, f"-DPENSTOCK_KERNELS={listed}", f"-DPENSTOCK_BACKENDS={';'.join(backends)}", f"-DPENSTOCK_IMPORTERS={';'.join(importers)}",
-          f"-DPENSTOCK_ANSWERS={'ON' if answers else 'OFF'}", "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib",
+          "-DCMAKE_BUILD_TYPE=MinSizeRel", f"-DPENSTOCK_ANSWERS={'ON' if answers else 'OFF'}", "-DPENSTOCK_STATIC=ON", "-DCMAKE_INSTALL_LIBDIR=lib",
           f"-DPENSTOCK_FOLDERS=proto;{'picture;' if pictures else ''}engine;worker",
           targets=[*programs, "penstock_engine_shared", "penstock_engine_static", "penstock_engine_page"])
     (output / "bin").mkdir(exist_ok=True)

@@ -36,6 +36,18 @@ static bool become(struct rewrite *r, uint32_t last, enum op op, const uint32_t 
     return true;
 }
 
+/* The last node becomes a norm over the last axis. */
+static bool become_norm(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count, float epsilon)
+{
+    if (!become(r, last, op, in, count))
+        return false;
+    uint32_t made = r->g->node_count - 1;
+    enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
+    if (status == PEN_OK)
+        status = graph_attr_int(r->g, made, ATTR_axis, -1);
+    return status == PEN_OK || rewrite_failed(r, status);
+}
+
 /* ---- x * sigmoid(x) ------------------------------------------------------------------------------------------------ */
 
 bool fuse_swish(struct rewrite *r, uint32_t node)
@@ -350,13 +362,7 @@ bool fuse_layer_norm(struct rewrite *r, uint32_t node)
         if (!same || !along_last(r, gain, x) || !along_last(r, bias, x))
             continue;
         uint32_t in[3] = {x, gain, bias};
-        if (!become(r, node, OP_LayerNormalization, in, 3))
-            return false;
-        uint32_t made = r->g->node_count - 1;
-        enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
-        if (status == PEN_OK)
-            status = graph_attr_int(r->g, made, ATTR_axis, -1);
-        return status == PEN_OK || rewrite_failed(r, status);
+        return become_norm(r, node, OP_LayerNormalization, in, 3, epsilon);
     }
     return false;
 }
@@ -403,13 +409,7 @@ bool fuse_rms_norm(struct rewrite *r, uint32_t node)
         /* of what its mean was taken from, it is a part of a layer norm */
         if (!by_root(r, part, &x, &epsilon) || !along_last(r, n->in[k], x) || centred(r, x, &inner))
             continue;
-        if (!become(r, node, OP_RMSNormalization, (uint32_t[]){x, n->in[k]}, 2))
-            return false;
-        uint32_t made = r->g->node_count - 1;
-        enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
-        if (status == PEN_OK)
-            status = graph_attr_int(r->g, made, ATTR_axis, -1);
-        return status == PEN_OK || rewrite_failed(r, status);
+        return become_norm(r, node, OP_RMSNormalization, (uint32_t[]){x, n->in[k]}, 2, epsilon);
     }
     return false;
 }

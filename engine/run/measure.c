@@ -43,19 +43,19 @@ bool pen_model_measured(const struct pen_model *model, const struct pen_measure_
 
 /* ---- runs ---- */
 
-/* One set on both. again: the bits of an earlier run, which must come again. */
-static enum pen_status set_run(struct measure_pair *p, const struct measure_sets *s, size_t set,
-                               const struct pen_stop *stop, struct measure_error *error, struct measure_bits *bits,
-                               struct pen_error *reterr)
+static enum pen_status set_run(void *context, const struct pen_tensor *set, const struct pen_stop *stop,
+                               struct measure_error *error, struct measure_bits *bits, struct pen_error *reterr)
 {
-    const struct pen_tensor *in = s->tensors + set * s->count, *want = NULL, *got = NULL;
+    struct measure_pair *p = context;
+    const size_t inputs = p->model->input_count;
+    const struct pen_tensor *want = NULL, *got = NULL;
     size_t wanted = 0, given = 0;
-    enum pen_status status = pen_session_run(p->tried, in, s->count, stop, &got, &given, reterr);
-    if (status == PEN_OK && bits != NULL) {
-        status = measure_bits_take(bits, got, given) ? PEN_OK : PEN_ERR_NO_MEMORY;
+    enum pen_status status = pen_session_run(p->tried, set, inputs, stop, &got, &given, reterr);
+    if (status == PEN_OK && !measure_bits_take(bits, got, given)) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to measure a model");
     }
     if (status == PEN_OK && error != NULL) {
-        status = pen_session_run(p->session, in, s->count, stop, &want, &wanted, reterr);
+        status = pen_session_run(p->session, set, inputs, stop, &want, &wanted, reterr);
     }
     if (status == PEN_OK && error != NULL) {
         measure_error_add(error, got, given, want, wanted);
@@ -63,8 +63,8 @@ static enum pen_status set_run(struct measure_pair *p, const struct measure_sets
     return status;
 }
 
-struct pen_measured measure_found(const struct measure_error *error, const struct measure_sets *sets, size_t done,
-                                  bool repeatable)
+static struct pen_measured found_of(const struct measure_error *error, const struct measure_sets *sets, size_t done,
+                                    bool repeatable)
 {
     double mean = error->count > 0 ? fmin(error->sum / (double)error->count, error->largest) : 0.0;
     return (struct pen_measured){.largest = error->largest,
@@ -74,22 +74,22 @@ struct pen_measured measure_found(const struct measure_error *error, const struc
                                  .repeatable = repeatable};
 }
 
-static enum pen_status sets_run(struct measure_pair *p, const struct measure_sets *s, const struct pen_stop *stop,
-                                struct pen_measured *found, struct pen_error *reterr)
+enum pen_status measure_sets_run(const struct measure_sets *sets, measure_set_fn *run, void *context,
+                                 const struct pen_stop *stop, struct pen_measured *found, struct pen_error *reterr)
 {
     struct measure_error error = {.largest = 0.0};
     struct measure_bits first = {.hash = 0}, second = {.hash = 0};
     uint64_t begun = backend_now_ns();
     enum pen_status status = PEN_OK;
     size_t done = 0;
-    while (status == PEN_OK && done < s->sets && (done == 0 || backend_now_ns() - begun < MEASURE_ENOUGH_NS)) {
-        status = set_run(p, s, done, stop, &error, &first, reterr);
+    while (status == PEN_OK && done < sets->sets && (done == 0 || backend_now_ns() - begun < MEASURE_ENOUGH_NS)) {
+        status = run(context, sets->tensors + done * sets->count, stop, &error, &first, reterr);
         done += status == PEN_OK;
     }
     for (size_t i = 0; status == PEN_OK && i < done; i++) {
-        status = set_run(p, s, i, stop, NULL, &second, reterr);
+        status = run(context, sets->tensors + i * sets->count, stop, NULL, &second, reterr);
     }
-    *found = measure_found(&error, s, done, first.hash == second.hash);
+    *found = found_of(&error, sets, done, first.hash == second.hash);
     return status;
 }
 
@@ -116,7 +116,8 @@ enum pen_status pen_model_measure(struct pen_model *model, const struct pen_meas
     }
     status = measure_pair_init(&pair, model, reterr);
     if (status == PEN_OK) {
-        status = error_complete(reterr, sets_run(&pair, &sets, stop, &found, reterr), "measure the model");
+        status =
+            error_complete(reterr, measure_sets_run(&sets, set_run, &pair, stop, &found, reterr), "measure the model");
     }
     measure_pair_fini(&pair);
     measure_sets_fini(&sets);

@@ -16,8 +16,13 @@
 /* The reference is what all are compared with: nothing is measured of it. */
 bool measure_is_reference(const struct pen_model *model);
 
-/* done: sets that were run. */
-struct pen_measured measure_found(const struct measure_error *error, const struct measure_sets *sets, size_t done,
-                                  bool repeatable);
+/* Runs one set, on what is measured and, unless `error` is NULL, on the reference; adds what it finds to both. */
+typedef enum pen_status measure_set_fn(void *context, const struct pen_tensor *set, const struct pen_stop *stop,
+                                       struct measure_error *error, struct measure_bits *bits,
+                                       struct pen_error *reterr);
+
+/* Runs every set twice, as far as MEASURE_ENOUGH_NS lasts: for the error, and to see whether the same bits come again. */
+enum pen_status measure_sets_run(const struct measure_sets *sets, measure_set_fn *run, void *context,
+                                 const struct pen_stop *stop, struct pen_measured *found, struct pen_error *reterr);
 
 #endif

@@ -145,9 +145,10 @@ static enum pen_status flows_run(struct chain_run *r, const struct pen_tensor *s
     return status;
 }
 
-static enum pen_status set_run(struct chain_run *r, const struct pen_tensor *set, const struct pen_stop *stop,
+static enum pen_status set_run(void *context, const struct pen_tensor *set, const struct pen_stop *stop,
                                struct measure_error *error, struct measure_bits *bits, struct pen_error *reterr)
 {
+    struct chain_run *r = context;
     size_t count = r->chain->outputs_count;
     enum pen_status status = flows_run(r, set, false, stop, reterr);
     if (status == PEN_OK && !measure_bits_take(bits, r->given, count)) {
@@ -162,25 +163,6 @@ static enum pen_status set_run(struct chain_run *r, const struct pen_tensor *set
     return status;
 }
 
-static enum pen_status sets_run(struct chain_run *r, const struct measure_sets *s, const struct pen_stop *stop,
-                                struct pen_measured *found, struct pen_error *reterr)
-{
-    struct measure_error error = {.largest = 0.0};
-    struct measure_bits first = {.hash = 0}, second = {.hash = 0};
-    uint64_t begun = backend_now_ns();
-    enum pen_status status = PEN_OK;
-    size_t done = 0;
-    while (status == PEN_OK && done < s->sets && (done == 0 || backend_now_ns() - begun < MEASURE_ENOUGH_NS)) {
-        status = set_run(r, s->tensors + done * s->count, stop, &error, &first, reterr);
-        done += status == PEN_OK;
-    }
-    for (size_t i = 0; status == PEN_OK && i < done; i++) {
-        status = set_run(r, s->tensors + i * s->count, stop, NULL, &second, reterr);
-    }
-    *found = measure_found(&error, s, done, first.hash == second.hash);
-    return status;
-}
-
 static enum pen_status measure(const struct pen_measure_chain *chain, const struct pen_measure_inputs *inputs,
                                const struct pen_stop *stop, struct pen_measured *found, struct pen_error *reterr)
 {
@@ -192,7 +174,7 @@ static enum pen_status measure(const struct pen_measure_chain *chain, const stru
     }
     status = run_init(&run, chain, reterr);
     if (status == PEN_OK) {
-        status = sets_run(&run, &sets, stop, found, reterr);
+        status = measure_sets_run(&sets, set_run, &run, stop, found, reterr);
     }
     run_fini(&run);
     measure_sets_fini(&sets);

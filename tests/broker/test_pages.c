@@ -141,6 +141,7 @@ static void open_snapshot(void)
     tenant.jobs = another();
     name(tenant.name, sizeof tenant.name, "a tenant");
     fill(&tenant.bytes_in, 3);
+    snapshot->usage_failures = another();
     snapshot->models = &model;
     snapshot->workers = &worker;
     snapshot->offers = &offer;
@@ -326,6 +327,7 @@ Test(pages, metrics_have_each_total_under_its_name, .init = open_snapshot, .fini
         {"\npenstock_traces_kept_total ", &snapshot->kept.count},
         {"\npenstock_traces_exported_total ", &snapshot->otlp.exported},
         {"\npenstock_traces_dropped_total ", &snapshot->otlp.dropped},
+        {"\npenstock_usage_write_failures_total ", &snapshot->usage_failures},
         {"\npenstock_workers_slow_total ", &s->workers_slow},
         {"\npenstock_jobs_quarantined_total ", &s->quarantined},
         {"\npenstock_quarantine_refused_total ", &s->quarantine_refused},

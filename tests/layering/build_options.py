@@ -96,6 +96,11 @@ def tables():
     if build.compiles("engine/backend/xnnpack"):
         rows = build.needs("xnnpack/emit_table.c")
         expect("emit_softmax" in rows and "emit_conv_either" not in rows, "PENSTOCK_KERNELS: XNNPACK's table")
+        expect("own_gemm_half_plain" not in build.needs("xnnpack/own_table.c"), "PENSTOCK_KERNELS: products of two-byte weights go with the models that have some")
+        expect(not build.needs("xnnpack/fusion_plan.c") & {"fusion_attention_find", "fusion_product_find"}, "PENSTOCK_KERNELS: what joins products goes with them")
+        expect("own_gemm_pairs" not in build.needs("xnnpack/dense.c"), "PENSTOCK_KERNELS: bf16 goes with the precision")
+        whole = plain()
+        expect("own_gemm_half_plain" in whole.needs("xnnpack/own_table.c") and "fusion_attention_find" in whole.needs("xnnpack/fusion_plan.c"), "without a list all of it is there")
     if build.compiles("engine/backend/vulkan"):
         rows = build.needs("vulkan/ops/table.c")
         shaders = (build.folder / "engine/backend/vulkan/shaders/shader_table.c").read_text()
@@ -211,6 +216,15 @@ def fuzz():
     expect(build.says("-DPENSTOCK_CHECKS"), "PENSTOCK_FUZZ checks what is slow to check, too")
 
 
+def small():
+    """What deploy/custom builds with: small programs, whose kernels stay fast."""
+    build = Build("-DCMAKE_BUILD_TYPE=MinSizeRel")
+    told = {part: next((c["command"] for c in build.commands if c["file"].endswith(part)), "-O2 -Os -O2") for part in ("graph/graph.c", "xnnpack/emit_pool.c", "xnnpack/own_gemm.c")}
+    last = {part: re.findall(r" (-O\S+)", command)[-1] for part, command in told.items()}
+    expect(last == {"graph/graph.c": "-Os", "xnnpack/emit_pool.c": "-O2", "xnnpack/own_gemm.c": "-O3"} or not build.compiles("engine/backend/xnnpack"), f"MinSizeRel: {last}")
+    expect(build.says("-fno-asynchronous-unwind-tables"), "MinSizeRel leaves out what unwinds stacks")
+
+
 def slow_checks():
     expect(not plain().says("-DPENSTOCK_CHECKS"), "PENSTOCK_CHECKS is off: releases check what is quick to check")
     expect(Build("-DPENSTOCK_CHECKS=ON").says("-DPENSTOCK_CHECKS"), "PENSTOCK_CHECKS=ON")
@@ -255,6 +269,7 @@ def main():
         expect(f"`{name}" in readme, f"README.md does not name {name}")
     for check in dict.fromkeys(CHECKED.values()):
         check()
+    small()
     tables()
     a_small_engine()
     shutil.rmtree(SCRATCH, ignore_errors=True)

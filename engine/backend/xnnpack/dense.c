@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_kept.h"
 #include "graph/lifetime.h"
 
 #define TILES_BLOCK 16 /* row tiles that share one pass over the weights: 224 rows of 256 floats = 229 KiB of L2 */
@@ -300,10 +301,10 @@ static bool tile_in_place(const struct block *b, size_t r)
 
 static void tile_call(enum gemm_form form, const struct gemm_tile *t)
 {
-    if (form == GEMM_F32) {
+    if (form == GEMM_F32 || !OWN_KEPT_HALVES) {
         isa_own()->gemm(t);
 #ifdef OWN_X86
-    } else if (form == GEMM_PAIRS) {
+    } else if (OWN_KEPT_PAIRS && form == GEMM_PAIRS) {
         own_gemm_pairs(t);
 #endif
     } else {

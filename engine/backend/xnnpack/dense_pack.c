@@ -4,6 +4,7 @@
 
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_kept.h"
 #include "graph/lifetime.h"
 #include "penstock/dtype.h"
 
@@ -166,7 +167,7 @@ static bool exact(enum gemm_form form, float x)
 enum gemm_form dense_form_exact(const float *w, size_t count)
 {
     static const enum gemm_form forms[] = {GEMM_F16, GEMM_BF16};
-    for (size_t f = 0; f < 2; f++) {
+    for (size_t f = 0; OWN_KEPT_HALVES && f < 2; f++) {
         size_t i = 0;
         while (i < count && exact(forms[f], w[i])) {
             i++;

@@ -9,14 +9,15 @@
 
 #include "backend/xnnpack/attend.h"
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/rotary.h"
 
 enum { IN_Q, IN_K, IN_V, IN_PAST_K, IN_PAST_V, IN_LAST, IN_TOTAL, IN_COS, IN_SIN, IN_POSITIONS, IN_BIAS, IN_SINKS };
 
 struct group {
     struct attend core;
-    size_t batch, length, heads, kv_heads, size, past_room, room; /* room: rows of the present caches */
-    size_t half, positions, ids; /* pairs that turn, 0 = none; rows of the tables; positions given */
-    bool interleaved;
+    struct rotary_head head;                                /* half 0: nothing turns */
+    size_t batch, length, heads, kv_heads, past_room, room; /* room: rows of the present caches */
+    size_t positions, ids;                                  /* rows of the tables; positions given */
     enum pen_dtype last_type, total_type;
     size_t at[5]; /* in scratch: queries, keys, values, past lengths, valid lengths */
 };
@@ -78,17 +79,6 @@ static bool lengths_read(struct group_job *j)
     return fits;
 }
 
-static void turn(const struct group *g, const float *x, const float *c, const float *s, float *y)
-{
-    size_t step = g->interleaved ? 2 : 1, apart = g->interleaved ? 1 : g->half;
-    for (size_t i = 0; i < g->half; i++) {
-        float a = x[i * step], b = x[i * step + apart];
-        y[i * step] = c[i] * a - s[i] * b;
-        y[i * step + apart] = s[i] * a + c[i] * b;
-    }
-    memcpy(y + 2 * g->half, x + 2 * g->half, (g->size - 2 * g->half) * sizeof *y);
-}
-
 /* The row of the tables of token t of entry b; -1: there is none. */
 static int64_t position(const struct group_job *j, size_t b, size_t t)
 {
@@ -98,7 +88,7 @@ static int64_t position(const struct group_job *j, size_t b, size_t t)
         size_t i = j->prompt ? 0 : b * j->g->length + t;
         at = i < j->g->ids ? ids[i] + (j->prompt ? (int64_t)t : 0) : -1;
     }
-    return j->g->half == 0 ? 0 : at >= 0 && at < (int64_t)j->g->positions ? at : -1;
+    return j->g->head.half == 0 ? 0 : at >= 0 && at < (int64_t)j->g->positions ? at : -1;
 }
 
 /* One new token: its queries go to scratch, its keys and values behind the cache. */
@@ -106,7 +96,7 @@ static void token_task(void *context, size_t unit)
 {
     struct group_job *j = context;
     const struct group *g = j->g;
-    size_t b = unit / g->length, t = unit % g->length, q = g->heads * g->size, kv = g->kv_heads * g->size;
+    size_t b = unit / g->length, t = unit % g->length, q = g->heads * g->head.size, kv = g->kv_heads * g->head.size;
     int64_t at = position(j, b, t);
     if (at < 0) {
         atomic_store(&j->outside, true);
@@ -114,17 +104,17 @@ static void token_task(void *context, size_t unit)
     }
     const float *x = input(j->s, IN_Q), *k = input(j->s, IN_K), *v = input(j->s, IN_V);
     const float *c = input(j->s, IN_COS), *s = input(j->s, IN_SIN);
-    c = g->half > 0 ? c + (size_t)at * g->half : NULL;
-    s = g->half > 0 ? s + (size_t)at * g->half : NULL;
+    c = g->head.half > 0 ? c + (size_t)at * g->head.half : NULL;
+    s = g->head.half > 0 ? s + (size_t)at * g->head.half : NULL;
     x += unit * (k == NULL ? q + 2 * kv : q); /* packed: queries, keys and values of a token lie side by side */
     const float *fresh_k = k == NULL ? x + q : k + unit * kv, *fresh_v = k == NULL ? x + q + kv : v + unit * kv;
     for (size_t h = 0; h < g->heads; h++) {
-        turn(g, x + h * g->size, c, s, j->q + unit * q + h * g->size);
+        rotary_turn(&g->head, x + h * g->head.size, c, s, j->q + unit * q + h * g->head.size);
     }
     for (size_t h = 0; h < g->kv_heads; h++) {
-        size_t row = ((b * g->kv_heads + h) * g->room + (size_t)j->past[b] + t) * g->size;
-        turn(g, fresh_k + h * g->size, c, s, j->keys + row);
-        memcpy(j->values + row, fresh_v + h * g->size, g->size * sizeof(float));
+        size_t row = ((b * g->kv_heads + h) * g->room + (size_t)j->past[b] + t) * g->head.size;
+        rotary_turn(&g->head, fresh_k + h * g->head.size, c, s, j->keys + row);
+        memcpy(j->values + row, fresh_v + h * g->head.size, g->head.size * sizeof(float));
     }
 }
 
@@ -133,15 +123,15 @@ static void cache_task(void *context, size_t unit)
 {
     const struct group_job *j = context;
     const struct group *g = j->g;
-    size_t b = unit / g->kv_heads, past = (size_t)j->past[b] * g->size, end = (size_t)j->valid[b] * g->size;
+    size_t b = unit / g->kv_heads, past = (size_t)j->past[b] * g->head.size, end = (size_t)j->valid[b] * g->head.size;
     float *const to[2] = {j->keys, j->values};
     for (uint32_t i = 0; i < 2; i++) {
         const float *from = input(j->s, IN_PAST_K + i);
-        float *row = to[i] + unit * g->room * g->size;
+        float *row = to[i] + unit * g->room * g->head.size;
         if (past > 0) {
-            memcpy(row, from + unit * g->past_room * g->size, past * sizeof *row);
+            memcpy(row, from + unit * g->past_room * g->head.size, past * sizeof *row);
         }
-        memset(row + end, 0, (g->room * g->size - end) * sizeof *row);
+        memset(row + end, 0, (g->room * g->head.size - end) * sizeof *row);
     }
 }
 
@@ -194,7 +184,7 @@ static bool sizes_read(struct build *b, struct group *g)
     struct shape present = shape_of(4, (int64_t[]){q->dim[0], kv, out->dim[2], size});
     *g = (struct group){.batch = (size_t)q->dim[0], .length = (size_t)q->dim[1], .heads = (size_t)heads};
     g->kv_heads = (size_t)kv;
-    g->size = (size_t)size;
+    g->head.size = (size_t)size;
     g->past_room = (size_t)cache.dim[2];
     g->room = (size_t)present.dim[2];
     g->last_type = build_in(b, IN_LAST)->dtype;
@@ -213,13 +203,13 @@ static bool tables_read(struct build *b, struct group *g)
         return true;
     }
     if (c == NULL || s == NULL || c->shape.rank != 2 || !shape_equal(&c->shape, &s->shape) ||
-        2 * c->shape.dim[1] > (int64_t)g->size) {
+        2 * c->shape.dim[1] > (int64_t)g->head.size) {
         return false;
     }
     g->positions = (size_t)c->shape.dim[0];
-    g->half = (size_t)c->shape.dim[1];
+    g->head.half = (size_t)c->shape.dim[1];
     g->ids = ids != NULL ? (size_t)shape_elements(&ids->shape) : 0;
-    g->interleaved = node_int(b->n, ATTR_rotary_interleaved, 0) != 0;
+    g->head.interleaved = node_int(b->n, ATTR_rotary_interleaved, 0) != 0;
     return true;
 }
 
@@ -227,12 +217,13 @@ static bool core_init(struct build *b, struct group *g)
 {
     struct attend *a = &g->core;
     const struct fact *bias = build_in(b, IN_BIAS), *sinks = build_in(b, IN_SINKS);
-    struct shape q = shape_of(3, (int64_t[]){(int64_t)g->batch, (int64_t)g->length, (int64_t)(g->heads * g->size)});
+    struct shape q =
+        shape_of(3, (int64_t[]){(int64_t)g->batch, (int64_t)g->length, (int64_t)(g->heads * g->head.size)});
     struct shape k =
-        shape_of(4, (int64_t[]){(int64_t)g->batch, (int64_t)g->kv_heads, (int64_t)g->room, (int64_t)g->size});
+        shape_of(4, (int64_t[]){(int64_t)g->batch, (int64_t)g->kv_heads, (int64_t)g->room, (int64_t)g->head.size});
     a->batch = g->batch;
     a->scale = node_float(b->n, ATTR_scale, 0.0f);
-    a->scale = a->scale == 0.0f ? 1.0f / sqrtf((float)g->size) : a->scale;
+    a->scale = a->scale == 0.0f ? 1.0f / sqrtf((float)g->head.size) : a->scale;
     a->softcap = node_float(b->n, ATTR_softcap, 0.0f);
     a->causal = true;
     a->window = node_int(b->n, ATTR_local_window_size, -1);
@@ -253,10 +244,10 @@ static enum pen_status group_build(struct build *b)
     if (!sizes_read(b, g) || !tables_read(b, g) || !core_init(b, g)) {
         return build_fail(b, PEN_ERR_SHAPE, "queries, caches, tables and bias do not fit each other");
     }
-    const size_t cache = g->batch * g->kv_heads * g->room * g->size * sizeof(float);
-    const size_t parts[] = {g->batch * g->length * g->heads * g->size * sizeof(float), b->n->out_count > 1 ? 0 : cache,
-                            build_out(b, 2) != NULL ? 0 : cache, g->batch * sizeof(int64_t),
-                            g->batch * sizeof(int64_t)};
+    const size_t cache = g->batch * g->kv_heads * g->room * g->head.size * sizeof(float);
+    const size_t parts[] = {g->batch * g->length * g->heads * g->head.size * sizeof(float),
+                            b->n->out_count > 1 ? 0 : cache, build_out(b, 2) != NULL ? 0 : cache,
+                            g->batch * sizeof(int64_t), g->batch * sizeof(int64_t)};
     size_t bytes = (attend_scratch_bytes(&g->core) + 63) / 64 * 64;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         g->at[i] = bytes;

@@ -1,16 +1,17 @@
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/rotary.h"
 
 /*
  * RotaryEmbedding: pairs (a, b) of a head's first `dim` elements become (cos a - sin b, sin a + cos b); neighbours when interleaved, halves otherwise.
  * x is [batch, heads, length, size] or [batch, length, heads * size]; the tables are [positions, dim / 2], or [batch or 1, length, dim / 2] without positions.
  */
 struct rotary {
-    size_t batch, heads, length, size, half, table;
-    bool packed, interleaved;
+    struct rotary_head head;
+    size_t batch, heads, length, table;
+    bool packed;
 };
 
 struct rotary_job {
@@ -30,17 +31,6 @@ static bool rotary_supports(const struct graph *g, const struct node *n, const c
     return rank || refuse(ret_reason, "only f32 of 3 or 4 dims, with i64 positions");
 }
 
-static void turn(const struct rotary *q, const float *x, const float *c, const float *s, float *y)
-{
-    size_t step = q->interleaved ? 2 : 1, apart = q->interleaved ? 1 : q->half;
-    for (size_t i = 0; i < q->half; i++) {
-        float a = x[i * step], b = x[i * step + apart];
-        y[i * step] = c[i] * a - s[i] * b;
-        y[i * step + apart] = s[i] * a + c[i] * b;
-    }
-    memcpy(y + 2 * q->half, x + 2 * q->half, (q->size - 2 * q->half) * sizeof *y);
-}
-
 /* One token: all its heads. */
 static void rotary_task(void *context, size_t token)
 {
@@ -51,11 +41,11 @@ static void rotary_task(void *context, size_t token)
         atomic_store(&j->outside, true);
         return;
     }
-    const float *c = j->cosines + (size_t)row * q->half, *s = j->sines + (size_t)row * q->half;
+    const float *c = j->cosines + (size_t)row * q->head.half, *s = j->sines + (size_t)row * q->head.half;
     for (size_t h = 0; h < q->heads; h++) {
         size_t at =
             q->packed ? token * q->heads + h : (token / q->length * q->heads + h) * q->length + token % q->length;
-        turn(q, j->x + at * q->size, c, s, j->y + at * q->size);
+        rotary_turn(&q->head, j->x + at * q->head.size, c, s, j->y + at * q->head.size);
     }
 }
 
@@ -82,21 +72,21 @@ static enum pen_status rotary_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     q->packed = x->rank == 3;
-    q->interleaved = node_int(b->n, ATTR_interleaved, 0) != 0;
+    q->head.interleaved = node_int(b->n, ATTR_interleaved, 0) != 0;
     q->heads = (size_t)(q->packed ? node_int(b->n, ATTR_num_heads, 0) : x->dim[1]);
     q->batch = (size_t)x->dim[0];
     q->length = (size_t)x->dim[q->packed ? 1 : 2];
-    q->size = q->packed ? (size_t)x->dim[2] / q->heads : (size_t)x->dim[3];
+    q->head.size = q->packed ? (size_t)x->dim[2] / q->heads : (size_t)x->dim[3];
     int64_t dim = node_int(b->n, ATTR_rotary_embedding_dim, 0);
-    dim = dim == 0 ? (int64_t)q->size : dim;
-    q->half = (size_t)(dim > 0 ? dim / 2 : 0);
+    dim = dim == 0 ? (int64_t)q->head.size : dim;
+    q->head.half = (size_t)(dim > 0 ? dim / 2 : 0);
     int64_t tokens = (int64_t)(q->batch * q->length), elements = shape_elements(c);
     bool shared = c->rank == 3 && c->dim[0] == 1; /* one table for the whole batch */
     q->table = ids != NULL ? (c->rank == 2 ? (size_t)c->dim[0] : 0) : shared ? q->length : (size_t)tokens;
-    bool fits = dim >= 0 && dim <= (int64_t)q->size && dim % 2 == 0 && c->rank >= 2 &&
-                c->dim[c->rank - 1] == (int64_t)q->half && elements == (int64_t)(q->table * q->half) &&
+    bool fits = dim >= 0 && dim <= (int64_t)q->head.size && dim % 2 == 0 && c->rank >= 2 &&
+                c->dim[c->rank - 1] == (int64_t)q->head.half && elements == (int64_t)(q->table * q->head.half) &&
                 shape_equal(c, &build_in(b, 2)->shape) && (ids == NULL || shape_elements(&ids->shape) == tokens) &&
-                (!q->packed || (size_t)x->dim[2] == q->size * q->heads);
+                (!q->packed || (size_t)x->dim[2] == q->head.size * q->heads);
     b->step->state = q;
     b->step->run = rotary_run;
     return fits ? PEN_OK : build_fail(b, PEN_ERR_SHAPE, "the tables of sines and cosines do not fit");

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/fusion.h"
+#include "backend/xnnpack/own_kept.h"
 
 #define READ_OUTSIDE 1000u /* a value that others than nodes read */
 
@@ -30,9 +31,9 @@ static void find_all(struct finder *f)
         for (uint32_t i = 0; i < f->part->node_count && !f->failed; i++) {
             const struct node *n = &f->g->nodes[f->part->nodes[i]];
             bool product = n->op == OP_MatMul || n->op == OP_Gemm;
-            if (pass == 0 && n->op == OP_Softmax && finder_free(f, n)) {
+            if (OWN_KEPT_PRODUCT && OWN_KEPT_SOFTMAX && pass == 0 && n->op == OP_Softmax && finder_free(f, n)) {
                 fusion_attention_find(f, n);
-            } else if (pass == 1 && product && finder_free(f, n)) {
+            } else if (OWN_KEPT_PRODUCT && pass == 1 && product && finder_free(f, n)) {
                 fusion_product_find(f, n);
             }
         }

@@ -24,5 +24,5 @@ const struct own OWN(own) = {
                                      : 4,
     .gemm_nr = 2 * OWN_LANES,
     .gemm = OWN(own_gemm),
-    .gemm_half = OWN(own_gemm_half),
+    .gemm_half = OWN_KEPT_HALVES ? OWN(own_gemm_half) : NULL,
 };
