@@ -117,6 +117,7 @@ class Ledger:
         while not self.stop:
             code, told = self.pool.submit(SAMPLES[len(self.accepted) % len(SAMPLES)], "--detach")
             (self.accepted if code == 0 else self.refused).append(told)
+            time.sleep(0.01 if code == 0 else 0.05)
 
     def await_more(self, count):
         goal = len(self.accepted) + count
@@ -233,7 +234,7 @@ def masters_killed(cluster, pools):
     """The master of the detached jobs, and then the one of the labels, under load; with it a third of the cache goes."""
     code, _, err = pools[0].penstock("model", "label", "digits", "prod", "1")
     check(code == 0, "a label is set", err)
-    ledger, load = Ledger(pools[0]), Load(pools[0], 8)
+    ledger, load = Ledger(pools[0]), Load(pools[0], 6)
     ledger.await_more(10)
     for tag in (TAG, "{penstock:commons}"):
         master = cluster.owner(slot_of(tag))
@@ -254,24 +255,30 @@ def masters_killed(cluster, pools):
 
 
 def without_replicas(folder, cluster, place):
-    """A master that is alone: what it accepted would be lost with it. The setting decides."""
-    master = cluster.owner(slot_of("{apart:detached}"))
+    """A master that is alone: what it accepted would be lost with it. The setting decides. A label holds at once where it was set, and is told until it is kept."""
+    masters = {cluster.owner(slot_of("{apart:detached}")), cluster.owner(slot_of("{apart:commons}"))}
     apart = ["--detached", place, "--cache", "none", "--cache-namespace", "apart"]
     careful, careless = Pool(folder, "careful", *apart), Pool(folder, "careless", *apart, "--redis-replicas", "0")
     careful.await_text(r"evt=detached_up.*each job is on 1 replica too")
     careless.await_text(r"level=warn evt=detached_up.*a failover may lose the last ones")
-    replica = cluster.replica_of(master)
-    replica.signal(signal.SIGSTOP)
+    replicas = [cluster.replica_of(master) for master in masters]
+    for replica in replicas:
+        replica.signal(signal.SIGSTOP)
     try:
         code, told = careful.submit(SAMPLES[0], "--detach")
         check(code != 0 and "UNAVAILABLE" in json.dumps(told), "without a replica no job is accepted", told)
         careful.await_text(r"evt=detached_down.*0 of 1 replicas have what was written")
         code, told = careless.submit(SAMPLES[0], "--detach")
         check(code == 0, "but with --redis-replicas 0", told)
+        code, _, err = careful.penstock("model", "label", "digits", "kept", "1")
+        check(code == 0, "a label is set all the same", err)
+        careful.await_text(r"evt=labels_not_replicated reason=\"0 of 1 replicas")
     finally:
-        replica.signal(signal.SIGCONT)
-    since = len(careful.text())
+        since = len(careful.text())
+        for replica in replicas:
+            replica.signal(signal.SIGCONT)
     careful.await_text(r"evt=detached_up", since)
+    until("the other broker knows the label", lambda: "kept" in careless.penstock("models", "--json")[1])
     cluster.settled()
     careful.end()
     careless.end()
@@ -335,7 +342,7 @@ def sentinels(folder):
         careless.await_text("level=warn evt=detached_up.*each job is on 1 of 2 replicas first")
         careless.end()
         until("the result is cached", lambda: pools[0].cached(SAMPLES[0]))
-        ledger, load = Ledger(pools[0]), Load(pools[0], 8)
+        ledger, load = Ledger(pools[0]), Load(pools[0], 5)
         ledger.await_more(10)
         old = watched.master()
         old.kill()
@@ -347,6 +354,9 @@ def sentinels(folder):
         since, second = [len(pool.text()) for pool in pools], watched.master()
         watched.failover()
         until("a third one is master by order", lambda: watched.master() is not second, 30)
+        for pool, at in zip(pools, since):  # the old one lives on, and takes itself for the master
+            pool.await_text(r"evt=detached_down.*(the Sentinels have another master|of 2 replicas)", at)
+        watched.follow(second)
         ledger.await_more(10)
         for pool, at in zip(pools, since):
             pool.await_text("evt=detached_up", at)
