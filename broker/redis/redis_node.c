@@ -44,12 +44,15 @@ void redis_node_close(struct redis_node *node, const char *reason, uint64_t now_
         redis_tls_reason(node->tls, node->reason, reason ? sizeof node->reason : 0);
         redisFree(node->redis);
     }
+    bool at_once = node->prompt && node->state == REDIS_NODE_UP && now_us >= node->up_us + node->retry_after_us;
     node->redis = NULL;
     node->tls = NULL;
     node->state = REDIS_NODE_DOWN;
     node->unsent = false;
     node->greetings_count = node->greetings_heard = 0;
-    node->retry_us = now_us + node->retry_after_us;
+    node->retry_us = at_once ? now_us : now_us + node->retry_after_us;
+    node->news = reason && !node->failing;
+    node->failing |= reason != NULL;
     lose_all(node);
     if (reason)
         node->user->changed(node->context, node);
@@ -173,6 +176,8 @@ static const char *hear(struct redis_node *node, const struct redis_place *place
     const char *wrong = hear_greeting(node, place, reply);
     if (!wrong && node->greetings_heard == node->greetings_count) {
         node->state = REDIS_NODE_UP;
+        node->up_us = node->active_us;
+        node->failing = false;
         node->user->changed(node->context, node);
     }
     return wrong;

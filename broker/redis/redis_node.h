@@ -53,6 +53,9 @@ struct redis_node {
     void *context;
     uint64_t timeout_us, retry_after_us;
     uint64_t retry_us;  /* DOWN: not before */
+    uint64_t up_us;     /* since when it is UP */
+    bool failing, news; /* DOWN for a reason; news: since now, and not since an earlier try */
+    bool prompt; /* one that was UP for longer than retry_after_us is tried again at once: it may only have paused */
     uint64_t active_us; /* bytes last came or went; or the connection began */
     struct redis_question_list in_flight;
     size_t in_flight_count;

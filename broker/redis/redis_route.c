@@ -67,6 +67,7 @@ static unsigned node_make(struct redis_route *route, const struct redis_address 
         return REDIS_NOBODY;
     redis_node_init(&routed->node, address, tasks[route->place->kind], &node_user, route);
     routed->node.timeout_us = route->timeout_us;
+    routed->node.prompt = route->place->kind != REDIS_SINGLE;
     if (route->place->kind == REDIS_SINGLE)
         routed->node.retry_after_us = SINGLE_AGAIN_US;
     route->nodes[index] = routed;

@@ -131,7 +131,7 @@ static void on_changed(void *context, const struct redis_node *node)
     bool up = redis_route_any(talk->route) != NULL, several = node && talk->thread->place.kind != REDIS_SINGLE;
     if (several && node->state == REDIS_NODE_UP)
         log_event(LOG_INFO, "redis_node_up", "host=%s port=%d", node->address.host, node->address.port);
-    else if (several && talk->up)
+    else if (several && talk->up && node->news)
         log_event(LOG_WARN, "redis_node_down", "host=%s port=%d reason=%s", node->address.host, node->address.port,
                   node->reason);
     if (!up)
