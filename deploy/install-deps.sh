@@ -73,6 +73,7 @@ test|python3-numpy|the same
 test|spirv-tools|checks the shaders that no such device runs
 test|vulkan-validationlayers|every Vulkan test runs under them
 test|redis-server|the cache tests start their own instances (the package's own service is not used)
+test|stunnel4|TLS to Redis is tried through it
 test|iproute2|network namespaces: hosts of the fault tests
 test|prometheus|promtool reads the metrics; tests start their own instances
 test|clang|second compiler, fuzz targets

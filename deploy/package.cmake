@@ -41,7 +41,7 @@ endif()
 # ---- units and settings: install.cmake puts the prefix's places into them
 if(TARGET penstock-broker)
   penstock_install_part(broker)
-  install(FILES deploy/prometheus/alerts.yml deploy/prometheus/prometheus.yml deploy/grafana/penstock.json deploy/nginx/penstock.conf
+  install(FILES deploy/prometheus/alerts.yml deploy/prometheus/prometheus.yml deploy/grafana/penstock.json deploy/nginx/penstock.conf deploy/redis/stunnel.conf
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock-broker/examples COMPONENT broker)
 endif()
 if(TARGET penstock-worker)

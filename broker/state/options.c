@@ -8,6 +8,7 @@
 
 #include "address.h"
 #include "metrics.h"
+#include "redis_tls.h"
 #include "fair_queue.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -45,9 +46,19 @@ static const struct setting table[] = {
      "listen on addresses beyond loopback without keys: nothing is encrypted or authenticated, so only behind a "
      "firewall"},
     {"cache", SETTING_TEXT, AT(cache_text), "memory:64MiB", NULL, 0, 0, NULL,
-     "result cache: memory:<bytes>, redis://host:port/db or none"},
+     "result cache: memory:<bytes>, none, or in Redis: redis://host:port/db, cluster://host:port,host:port,..., "
+     "sentinel://host:port,.../master/db; with TLS rediss://, clusters://, sentinels://"},
     {"redis-password-file", SETTING_TEXT, AT(redis_password_file), "", NULL, 0, 0, NULL,
      "file with the password of Redis, or `user password`; only its owner may read it; read again at each connection"},
+    {"redis-replicas", SETTING_INT, AT(redis_replicas), "1", "replicas", 0, 16, NULL,
+     "cluster:// and sentinel://: so many replicas must have a detached job, its result or a label before it counts as "
+     "kept, so that a failover does not lose it; 0 = none is waited for"},
+    {"redis-ca", SETTING_TEXT, AT(redis_ca), "", NULL, 0, 0, NULL,
+     "TLS to Redis: PEM file of the authorities that sign its certificates; none = the system's"},
+    {"redis-certificate", SETTING_TEXT, AT(redis_certificate), "", NULL, 0, 0, NULL,
+     "TLS to Redis: PEM file of the broker's own certificate, for servers that ask for one"},
+    {"redis-key", SETTING_TEXT, AT(redis_key), "", NULL, 0, 0, NULL,
+     "TLS to Redis: PEM file of that certificate's key; none = it is in --redis-certificate"},
     {"cache-ttl", SETTING_DURATION, AT(cache_ttl_us), "1h", NULL, 0, 365 * 24 * HOUR, NULL,
      "age at which a cached result is forgotten; 0 = never"},
     {"cache-namespace", SETTING_TEXT, AT(cache_namespace), "penstock", NULL, 0, 0, NULL, "prefix of the keys in Redis"},
@@ -107,9 +118,8 @@ static const struct setting table[] = {
     {"journal-bytes", SETTING_BYTES, AT(journal_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
      "largest journal; it is written anew, without what is void, when that is more than half"},
     {"detached", SETTING_TEXT, AT(detached), "auto", NULL, 0, 0, NULL,
-     "where detached jobs are kept: redis://host:port/db, journal, none, or auto: the Redis of --cache if there is "
-     "one, "
-     "else the journal. With Redis and a journal, the journal while Redis is gone"},
+     "where detached jobs are kept: a place in Redis as for --cache, journal, none, or auto: the Redis of --cache if "
+     "there is one, else the journal. With Redis and a journal, the journal while Redis is gone"},
     {"detached-lease", SETTING_DURATION, AT(detached_lease_us), "5s", NULL, SECOND, HOUR, NULL,
      "detached jobs in Redis: how long after a broker's last sign of life another one takes its jobs"},
     {"detached-bytes", SETTING_BYTES, AT(detached_bytes), "1GiB", "bytes", 4 * KIB, 1024 * GIB, NULL,
@@ -306,16 +316,52 @@ static enum pen_status check_detached(struct options *options, struct pen_error 
         return pen_error_set(reterr, PEN_ERR_INVALID, "--detached journal needs --journal FILE");
     if (strcmp(where, "auto") == 0 || strcmp(where, "none") == 0 || strcmp(where, "journal") == 0)
         return PEN_OK;
-    if (cache_parse(where, &options->detached_redis, &error) == PEN_OK && options->detached_redis.kind == CACHE_REDIS) {
-        struct redis_place *place = &options->detached_redis.redis;
-        memcpy(place->user, options->cache.redis.user, sizeof place->user);
-        memcpy(place->password, options->cache.redis.password, sizeof place->password);
-        place->password_file = options->cache.redis.password_file;
-        return PEN_OK;
+    if (!redis_place_is(where))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "--detached %.200s is not understood; expected auto, none, journal or a place in Redis as "
+                             "for --cache, such as redis://host:port/db",
+                             where);
+    options->detached_redis = (struct cache_options){.kind = CACHE_REDIS, .redis = options->cache.redis};
+    if (redis_place_parse(where, &options->detached_redis.redis, &error) != PEN_OK)
+        return pen_error_set(reterr, error.status, "--detached %s", error.text);
+    return PEN_OK;
+}
+
+/* What belongs to each place in Redis besides its address; before the places of --detached are made of it. */
+static enum pen_status check_redis(struct options *options, struct pen_error *reterr)
+{
+    struct redis_place *place = &options->cache.redis;
+    place->replicas = (int)options->redis_replicas;
+    place->ca = options->redis_ca;
+    place->certificate = options->redis_certificate;
+    place->key = options->redis_key;
+    return *options->redis_password_file ? redis_password_read(options->redis_password_file, place, reterr) : PEN_OK;
+}
+
+/* The files of TLS are read at the start, and are of use only with TLS. A brace in a key tells a cluster which part of
+   it decides about its node, and the broker has its own. */
+static enum pen_status check_places(const struct options *options, struct pen_error *reterr)
+{
+    const struct cache_options *all[] = {&options->cache, &options->detached_redis};
+    bool tls = false, cluster = false;
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; i < 2 && status == PEN_OK; i++) {
+        bool redis = all[i]->kind == CACHE_REDIS;
+        tls |= redis && all[i]->redis.tls;
+        cluster |= redis && all[i]->redis.kind == REDIS_CLUSTER;
+        status = redis && all[i]->redis.tls ? redis_tls_check(&all[i]->redis, reterr) : PEN_OK;
     }
-    return pen_error_set(reterr, PEN_ERR_INVALID,
-                         "--detached %.200s is not understood; expected auto, none, journal or redis://host:port/db",
-                         where);
+    if (status == PEN_OK && !tls && (*options->redis_ca || *options->redis_certificate || *options->redis_key))
+        return pen_error_set(
+            reterr, PEN_ERR_INVALID,
+            "--redis-ca, --redis-certificate and --redis-key are for TLS: the place in Redis must begin "
+            "with rediss://, clusters:// or sentinels://");
+    if (status == PEN_OK && cluster && strpbrk(options->cache_namespace, "{}"))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "--cache-namespace %.100s: a Redis Cluster reads braces in a key as the part that decides "
+                             "about its node; leave them out",
+                             options->cache_namespace);
+    return status;
 }
 
 static enum pen_status check(struct options *options, struct pen_error *reterr)
@@ -343,10 +389,12 @@ static enum pen_status check(struct options *options, struct pen_error *reterr)
         status = check_weights(options, reterr);
     if (status == PEN_OK)
         status = cache_parse(options->cache_text, &options->cache, reterr);
-    if (status == PEN_OK && *options->redis_password_file)
-        status = cache_password_read(options->redis_password_file, &options->cache.redis, reterr);
+    if (status == PEN_OK)
+        status = check_redis(options, reterr);
     if (status == PEN_OK)
         status = check_detached(options, reterr);
+    if (status == PEN_OK)
+        status = check_places(options, reterr);
     return status;
 }
 

@@ -18,7 +18,9 @@ struct options {
     const char *bulk_clients, *bulk_workers; /* "none": bulk connections use the addresses above */
     bool allow_remote, http_preview;
     const char *key, *keys, *audit_log, *redis_password_file; /* files; "" = none */
-    const char *usage_dir;                                    /* "" = none */
+    const char *redis_ca, *redis_certificate, *redis_key;     /* the same */
+    int64_t redis_replicas;
+    const char *usage_dir; /* "" = none */
     int64_t usage_every_us, usage_keep_us;
     const char *cache_text;
     int64_t cache_ttl_us, cache_deadline_us, cache_value_bytes;

@@ -9,8 +9,6 @@
 #include "frame.h"
 #include "patch.h"
 
-#define REDIS_PORT 6379
-
 struct cache {
     enum cache_kind kind;
     uint64_t deadline_us;
@@ -24,7 +22,8 @@ static enum pen_status parse_error(const char *text, struct pen_error *reterr)
 {
     return pen_error_set(
         reterr, PEN_ERR_INVALID,
-        "--cache %.200s is not understood; expected memory:<bytes> (as memory:64MiB), redis://host:port/db or none",
+        "--cache %.200s is not understood; expected memory:<bytes> (as memory:64MiB), redis://host:port/db, "
+        "cluster://host:port,host:port, sentinel://host:port,host:port/master or none",
         text);
 }
 
@@ -48,43 +47,6 @@ static bool parse_bytes(const char *text, uint64_t *ret_bytes)
     return false;
 }
 
-static bool parse_number(const char *text, long max, int *ret_value)
-{
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || value > max)
-        return false;
-    *ret_value = (int)value;
-    return true;
-}
-
-/* host[:port][/db] */
-static bool parse_redis(const char *text, struct redis_place *place)
-{
-    char copy[300];
-    if (strlen(text) >= sizeof copy)
-        return false;
-    memcpy(copy, text, strlen(text) + 1);
-    place->port = REDIS_PORT;
-    place->database = 0;
-    char *slash = strchr(copy, '/');
-    if (slash) {
-        *slash = '\0';
-        if (slash[1] && !parse_number(slash + 1, 1000000, &place->database))
-            return false;
-    }
-    char *colon = strrchr(copy, ':');
-    if (colon) {
-        *colon = '\0';
-        if (!parse_number(colon + 1, 65535, &place->port))
-            return false;
-    }
-    if (!*copy || strlen(copy) >= sizeof place->host)
-        return false;
-    memcpy(place->host, copy, strlen(copy) + 1);
-    return true;
-}
-
 enum pen_status cache_parse(const char *text, struct cache_options *ret_options, struct pen_error *reterr)
 {
     struct cache_options options = {.kind = CACHE_NONE};
@@ -92,19 +54,16 @@ enum pen_status cache_parse(const char *text, struct cache_options *ret_options,
         *ret_options = options;
         return PEN_OK;
     }
-    if (strncmp(text, "rediss://", 9) == 0)
-        return pen_error_set(
-            reterr, PEN_ERR_UNSUPPORTED,
-            "--cache rediss://: Debian 12's hiredis (0.14) has no TLS; use a tunnel (stunnel, a VPN) to a "
-            "loopback redis://, or Redis on this machine");
-    if (strchr(text, '@') != NULL && strncmp(text, "redis://", 8) == 0)
-        return pen_error_set(
-            reterr, PEN_ERR_INVALID,
-            "--cache takes no password: everybody who lists processes would see it; use --redis-password-file");
+    if (redis_place_is(text)) {
+        struct pen_error error = {.status = PEN_OK};
+        if (redis_place_parse(text, &options.redis, &error) != PEN_OK)
+            return pen_error_set(reterr, error.status, "--cache %s", error.text);
+        options.kind = CACHE_REDIS;
+        *ret_options = options;
+        return PEN_OK;
+    }
     if (strncmp(text, "memory:", 7) == 0 && parse_bytes(text + 7, &options.bytes_max))
         options.kind = options.bytes_max ? CACHE_MEMORY : CACHE_NONE;
-    else if (strncmp(text, "redis://", 8) == 0 && parse_redis(text + 8, &options.redis))
-        options.kind = CACHE_REDIS;
     else
         return parse_error(text, reterr);
     *ret_options = options;

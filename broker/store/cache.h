@@ -39,11 +39,8 @@ struct cache_options {
     uint64_t deadline_us; /* for one answer */
 };
 
-/* "memory:64MiB", "redis://host:port/db", "none" -> kind, bytes, redis without user and password. */
+/* "memory:64MiB", a place in Redis (redis_place.h), "none" -> kind, bytes, redis without user, password and files. */
 enum pen_status cache_parse(const char *text, struct cache_options *ret_options, struct pen_error *reterr);
-
-/* A file of one line, "PASSWORD" or "USER PASSWORD", that only its owner may read. */
-enum pen_status cache_password_read(const char *path, struct redis_place *place, struct pen_error *reterr);
 
 enum cache_answer { CACHE_MISS, CACHE_HIT, CACHE_ASKED };
 

@@ -53,21 +53,26 @@ enum pen_status cache_redis_new(void *context, const struct cache_options *optio
     snprintf(address, sizeof address, "inproc://redis-%p", (void *)redis);
     redis->thread.place = options->redis;
     redis->thread.ttl_ms = options->ttl_us ? options->ttl_us / 1000 + 1 : 0;
-    redis->thread.timeout_us = options->deadline_us;
+    redis->thread.route = redis_route_new(&redis->thread.place, options->deadline_us);
     redis->namespace = options->namespace;
     redis->value_bytes_max = options->bytes_max;
     breaker_init(&redis->breaker);
     redis->socket = pair(context, address, zmq_bind);
     redis->thread.socket = redis->socket ? pair(context, address, zmq_connect) : NULL;
-    if (redis->thread.socket && pthread_create(&redis->id, NULL, redis_thread_run, &redis->thread) == 0) {
+    if (redis->thread.route && redis->thread.socket &&
+        pthread_create(&redis->id, NULL, redis_thread_run, &redis->thread) == 0) {
         *ret_redis = redis;
         return PEN_OK;
     }
+    bool memory = redis->thread.route != NULL;
     if (redis->thread.socket)
         zmq_close(redis->thread.socket);
     if (redis->socket)
         zmq_close(redis->socket);
+    redis_route_free(redis->thread.route);
     free(redis);
+    if (!memory)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for connections to Redis");
     return pen_error_set(reterr, PEN_ERR_IO, "cannot start the Redis thread: %s", strerror(errno));
 }
 
@@ -153,16 +158,17 @@ static void on_state(struct cache_redis *redis, const struct redis_mail *mail)
 {
     bool was_open = redis->breaker.open;
     bool told = strcmp(redis->breaker.reason, mail->text) == 0;
+    const struct redis_place *place = &redis->thread.place;
     if (mail->up)
         breaker_close(&redis->breaker);
     else
         breaker_trip(&redis->breaker, mail->text);
     if (mail->up && was_open)
-        log_event(LOG_INFO, "cache_up", "kind=redis host=%s port=%d", redis->thread.place.host,
-                  redis->thread.place.port);
+        log_event(LOG_INFO, "cache_up", "kind=%s host=%s port=%d", redis_kind_name(place->kind), place->seeds[0].host,
+                  place->seeds[0].port);
     else if (!mail->up && !told)
-        log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
-                  redis->thread.place.port, mail->text);
+        log_event(LOG_WARN, "cache_down", "kind=%s host=%s port=%d reason=%s", redis_kind_name(place->kind),
+                  place->seeds[0].host, place->seeds[0].port, mail->text);
 }
 
 /* An answer: true when it is one for the caller. */
@@ -211,10 +217,11 @@ bool cache_redis_poll(struct cache_redis *redis, uint64_t *ret_question, bool *r
    again. */
 void cache_redis_give_up(struct cache_redis *redis)
 {
+    const struct redis_place *place = &redis->thread.place;
     if (!breaker_fail(&redis->breaker, "no answer in time"))
         return;
-    log_event(LOG_WARN, "cache_down", "kind=redis host=%s port=%d reason=%s", redis->thread.place.host,
-              redis->thread.place.port, redis->breaker.reason);
+    log_event(LOG_WARN, "cache_down", "kind=%s host=%s port=%d reason=%s", redis_kind_name(place->kind),
+              place->seeds[0].host, place->seeds[0].port, redis->breaker.reason);
     struct redis_mail *mail = redis_mail_new(REDIS_MAIL_CHECK);
     if (mail)
         redis_mail_send(redis->socket, mail);

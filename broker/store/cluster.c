@@ -17,7 +17,7 @@
 #include "deadline.h"
 #include "logline.h"
 #include "mutex.h"
-#include "redis_open.h"
+#include "redis_find.h"
 
 #define BEAT_US    1000000u
 #define ALIVE_US   3000000u
@@ -41,12 +41,13 @@ struct cluster {
     char *heard;              /* not taken yet; NULL = nothing new */
     bool stop;
     /* of the thread */
+    struct redis_finder finder;
     redisContext *redis;
     uint64_t retry_us, beat_us;
     struct order_list sending;
     char turn[TURN_BYTES]; /* EPOCH/COUNT of the labels that were heard last; "" = none yet */
     char *known;           /* these labels, one a line, to write them again when Redis has lost them; NULL = none */
-    bool told_down;
+    bool told_down, told_waiting;
     const char *words[WORDS_MAX]; /* of one command */
     size_t words_bytes[WORDS_MAX];
     int words_count;
@@ -197,8 +198,8 @@ static void count_brokers(struct cluster *cluster, long long count)
 static void go_down(struct cluster *cluster, const char *reason)
 {
     if (!cluster->told_down)
-        log_event(LOG_WARN, "commons_down", "host=%s port=%d reason=%s", cluster->place.host, cluster->place.port,
-                  reason);
+        log_event(LOG_WARN, "commons_down", "host=%s port=%d reason=%s", cluster->finder.at.host,
+                  cluster->finder.at.port, reason);
     cluster->told_down = true;
     if (cluster->redis)
         redisFree(cluster->redis);
@@ -221,15 +222,24 @@ static bool same_epoch(const char *a, const char *b)
     return strncmp(a, b, length + 1) == 0;
 }
 
-static void read_reply(struct cluster *cluster, const redisReply *reply, bool goodbye)
+/* kept: those that were sent are where a failover finds them; else they stay under way, and are sent again. */
+static void orders_sent(struct cluster *cluster, bool kept)
 {
-    const char *turn = reply->element[1]->str;
+    struct order *order;
+    if (kept)
+        list_free(&cluster->sending);
     mutex_take(&cluster->lock);
     cluster->orders_count = 0;
-    struct order *order;
     TAILQ_FOREACH(order, &cluster->orders, in_list)
     cluster->orders_count++;
+    TAILQ_FOREACH(order, &cluster->sending, in_list)
+    cluster->orders_count++;
     mutex_give(&cluster->lock);
+}
+
+static void read_reply(struct cluster *cluster, const redisReply *reply, bool goodbye, bool kept)
+{
+    const char *turn = reply->element[1]->str;
     if (!goodbye)
         count_brokers(cluster, reply->element[0]->integer);
     if (!goodbye && reply->elements == 3) {
@@ -238,7 +248,22 @@ static void read_reply(struct cluster *cluster, const redisReply *reply, bool go
         else
             hear(cluster, turn, reply->element[2]);
     }
-    list_free(&cluster->sending);
+    orders_sent(cluster, kept);
+}
+
+/* Orders count as kept when as many replicas have them as --redis-replicas says: a master that dies a moment later
+   would take them along otherwise. */
+static bool orders_kept(struct cluster *cluster)
+{
+    char reason[160];
+    int replicas = redis_place_replicas(&cluster->place);
+    if (replicas == 0 || TAILQ_EMPTY(&cluster->sending))
+        return true;
+    bool kept = redis_replicated(cluster->redis, replicas, reason, sizeof reason);
+    if (!kept && !cluster->told_waiting)
+        log_event(LOG_WARN, "labels_not_replicated", "reason=%s", reason);
+    cluster->told_waiting = !kept;
+    return kept;
 }
 
 /* When a message was not answered, it is sent again, its orders first: sending an order twice does no harm. */
@@ -249,7 +274,7 @@ static void beat(struct cluster *cluster, uint64_t alive_us)
     compose(cluster, alive_ms);
     redisReply *reply = redisCommandArgv(cluster->redis, cluster->words_count, cluster->words, cluster->words_bytes);
     if (is_reply(reply)) {
-        read_reply(cluster, reply, alive_us == 0);
+        read_reply(cluster, reply, alive_us == 0, orders_kept(cluster));
         cluster->beat_us = clock_now_us() + BEAT_US;
     } else {
         if (!reply || reply->type == REDIS_REPLY_ERROR)
@@ -263,13 +288,13 @@ static void come_up(struct cluster *cluster)
 {
     char reason[160];
     PEN_ASSERT(!cluster->redis, "one connection at a time");
-    cluster->redis = redis_open(&cluster->place, ANSWER_US, reason, sizeof reason);
+    cluster->redis = redis_find(&cluster->finder, cluster->prefix, ANSWER_US, reason, sizeof reason);
     if (!cluster->redis) {
         go_down(cluster, reason);
         return;
     }
     if (cluster->told_down)
-        log_event(LOG_INFO, "commons_up", "host=%s port=%d", cluster->place.host, cluster->place.port);
+        log_event(LOG_INFO, "commons_up", "host=%s port=%d", cluster->finder.at.host, cluster->finder.at.port);
     cluster->told_down = false;
     cluster->beat_us = 0;
 }
@@ -288,10 +313,18 @@ static bool orders_wait(struct cluster *cluster, bool *ret_stop)
 
 static void sleep_until(struct cluster *cluster, uint64_t until_us)
 {
-    struct pollfd event = {.fd = cluster->event, .events = POLLIN};
+    struct pollfd events[2] = {{.fd = cluster->event, .events = POLLIN},
+                               {.fd = redis_finder_descriptor(&cluster->finder), .events = POLLIN}};
     uint64_t now_us = clock_now_us(), count;
     int ms = until_us > now_us ? (int)((until_us - now_us) / 1000 + 1) : 0;
-    if (poll(&event, 1, ms) > 0 && read(cluster->event, &count, sizeof count) < 0)
+    if (poll(events, 2, ms) <= 0)
+        return;
+    if (events[1].revents && redis_finder_moved(&cluster->finder)) {
+        if (cluster->redis)
+            go_down(cluster, "the Sentinels have another master");
+        cluster->retry_us = 0;
+    }
+    if (events[0].revents && read(cluster->event, &count, sizeof count) < 0)
         return; /* another thread's wake was taken already */
 }
 
@@ -311,6 +344,7 @@ static void *run(void *context)
     if (cluster->redis)
         redisFree(cluster->redis);
     cluster->redis = NULL;
+    redis_finder_fini(&cluster->finder);
     return NULL;
 }
 
@@ -323,7 +357,9 @@ enum pen_status cluster_new(const struct redis_place *place, const char *namespa
     if (!cluster)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for what brokers share in Redis");
     cluster->place = *place;
-    snprintf(cluster->prefix, sizeof cluster->prefix, "%.128s:commons", namespace);
+    redis_finder_init(&cluster->finder, &cluster->place);
+    snprintf(cluster->prefix, sizeof cluster->prefix,
+             place->kind == REDIS_CLUSTER ? "{%.128s:commons}" : "%.128s:commons", namespace);
     snprintf(cluster->me, sizeof cluster->me, "%016" PRIx64, broker_uuid);
     TAILQ_INIT(&cluster->orders);
     TAILQ_INIT(&cluster->sending);

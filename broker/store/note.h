@@ -15,7 +15,7 @@
 #include "shared_message.h"
 
 #define NOTE_MODEL_BYTES 256u
-#define NOTE_TEXT_BYTES  160u
+#define NOTE_TEXT_BYTES  192u
 
 enum note_kind {
     /* From the owner to the thread. The kinds up to CANCEL come back with an answer. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cache_key.h"
+#include "redis_node.h"
 #include "shared_message.h"
 
 #define REDIS_KEY_BYTES  320u
@@ -32,7 +33,9 @@ struct redis_mail {
     bool up, failed;
     char text[REDIS_TEXT_BYTES];
     char key[REDIS_KEY_BYTES];
-    struct cache_key about; /* the key whose text is in `key` */
+    struct cache_key about;     /* the key whose text is in `key` */
+    struct redis_question link; /* of the thread, as is the next one */
+    unsigned hops;              /* redirections so far */
 };
 
 struct redis_mail *redis_mail_new(enum redis_mail_kind kind); /* NULL without memory */

@@ -1,30 +1,35 @@
 #include "redis_thread.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
 
-#include <hiredis/hiredis.h>
-
 #include "assertion.h"
 #include "deadline.h"
+#include "logline.h"
 #include "redis_mail.h"
-#include "redis_open.h"
+#include "redis_route.h"
 
-#define PIPELINE_MAX 128u
-#define RETRY_US     1000000u
+#define COLLECT_MAX 128u /* letters taken in one turn; then answers are read */
+#define HOPS_MAX    4u   /* redirections of one question */
 
 struct cache_talk {
     const struct redis_thread *thread;
-    redisContext *redis; /* NULL = down */
-    uint64_t retry_us;
-    struct redis_mail *letters[PIPELINE_MAX];
-    size_t count;
+    struct redis_route *route;
+    bool up, check; /* up: as told; check: the owner wants to know whether Redis answers */
+    uint64_t now_us;
 };
 
-static void report(const struct cache_talk *talk, bool up, const char *text)
+static struct redis_mail *mail_of(struct redis_question *question)
+{
+    return (struct redis_mail *)(void *)((char *)question - offsetof(struct redis_mail, link));
+}
+
+static void report(struct cache_talk *talk, bool up, const char *text)
 {
     struct redis_mail *mail = redis_mail_new(REDIS_MAIL_STATE);
+    talk->up = up;
     if (!mail)
         return;
     mail->up = up;
@@ -32,55 +37,62 @@ static void report(const struct cache_talk *talk, bool up, const char *text)
     redis_mail_send(talk->thread->socket, mail);
 }
 
-static void go_down(struct cache_talk *talk, const char *text)
+/* ---- commands ---- */
+
+struct command {
+    const char *text[5];
+    size_t bytes[5];
+    int words;
+};
+
+static void add(struct command *command, const void *text, size_t bytes)
 {
-    report(talk, false, text);
-    if (talk->redis)
-        redisFree(talk->redis);
-    talk->redis = NULL;
-    talk->retry_us = clock_now_us() + RETRY_US;
+    command->text[command->words] = text;
+    command->bytes[command->words++] = bytes;
 }
 
-/* Connects; an answered SELECT proves that Redis works. */
-static void come_up(struct cache_talk *talk)
-{
-    char reason[REDIS_TEXT_BYTES];
-    PEN_ASSERT(!talk->redis, "one connection at a time");
-    talk->redis = redis_open(&talk->thread->place, talk->thread->timeout_us, reason, sizeof reason);
-    talk->retry_us = clock_now_us() + RETRY_US;
-    report(talk, talk->redis != NULL, talk->redis ? "" : reason);
-}
-
-static void append_put(struct cache_talk *talk, const struct redis_mail *mail)
+static bool ask_put(struct cache_talk *talk, struct redis_node *node, struct redis_mail *mail, bool asking)
 {
     size_t size = 0;
     char ttl[24];
     uint8_t *value = value_encode(mail->shared, &size);
-    snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)talk->thread->ttl_ms);
-    if (!value)
-        redisAppendCommand(talk->redis, "PING");
-    else if (talk->thread->ttl_ms)
-        redisAppendCommand(talk->redis, "SET %s %b PX %s", mail->key, value, size, ttl);
-    else
-        redisAppendCommand(talk->redis, "SET %s %b", mail->key, value, size);
+    struct command command = {.words = 0};
+    add(&command, "SET", 3);
+    add(&command, mail->key, strlen(mail->key));
+    add(&command, value, size);
+    int digits = snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)talk->thread->ttl_ms);
+    if (talk->thread->ttl_ms) {
+        add(&command, "PX", 2);
+        add(&command, ttl, (size_t)digits);
+    }
+    bool asked =
+        value && redis_node_ask(node, &mail->link, asking, command.words, command.text, command.bytes, talk->now_us);
     free(value);
+    return asked;
 }
 
-static void append(struct cache_talk *talk, const struct redis_mail *mail)
+static bool ask(struct cache_talk *talk, struct redis_node *node, struct redis_mail *mail, bool asking)
 {
-    if (mail->kind == REDIS_MAIL_GET)
-        redisAppendCommand(talk->redis, "GET %s", mail->key);
-    else if (mail->kind == REDIS_MAIL_PUT)
-        append_put(talk, mail);
-    else
-        redisAppendCommand(talk->redis, "PING");
+    struct command command = {.words = 0};
+    if (mail->kind == REDIS_MAIL_PUT)
+        return ask_put(talk, node, mail, asking);
+    if (mail->kind == REDIS_MAIL_GET) {
+        add(&command, "GET", 3);
+        add(&command, mail->key, strlen(mail->key));
+    } else {
+        add(&command, "PING", 4);
+    }
+    return redis_node_ask(node, &mail->link, asking, command.words, command.text, command.bytes, talk->now_us);
 }
+
+/* ---- answers ---- */
 
 /* Sends the mail back with Redis' answer; NULL = there was no answer. */
 static void answer(struct cache_talk *talk, struct redis_mail *mail, const redisReply *reply)
 {
     if (mail->kind == REDIS_MAIL_CHECK) {
         redis_mail_free(mail);
+        talk->check = !reply; /* another server is asked, when there is one */
         if (reply)
             report(talk, true, "");
         return;
@@ -101,62 +113,96 @@ static void answer(struct cache_talk *talk, struct redis_mail *mail, const redis
     redis_mail_send(talk->thread->socket, mail);
 }
 
-/* Sends all gathered questions in one write. A time-out or error ends the connection, because its later answers
-   would belong to other questions. */
-static void exchange(struct cache_talk *talk)
+static void on_answer(void *context, struct redis_node *node, struct redis_question *question, const redisReply *reply)
 {
-    for (size_t i = 0; talk->redis && i < talk->count; i++)
-        append(talk, talk->letters[i]);
-    for (size_t i = 0; i < talk->count; i++) {
-        void *reply = NULL;
-        if (talk->redis && redisGetReply(talk->redis, &reply) != REDIS_OK)
-            go_down(talk, redis_reason(talk->redis));
-        answer(talk, talk->letters[i], reply);
-        freeReplyObject(reply);
-    }
-    talk->count = 0;
+    struct cache_talk *talk = context;
+    struct redis_mail *mail = mail_of(question);
+    bool error = reply && reply->type == REDIS_REPLY_ERROR, asking = false;
+    struct redis_node *other = NULL;
+    if (error && mail->hops++ < HOPS_MAX)
+        other = redis_route_redirected(talk->route, node, reply->str, talk->now_us, &asking);
+    if (!other || !ask(talk, other, mail, asking))
+        answer(talk, mail, reply);
+}
+
+static void on_changed(void *context, const struct redis_node *node)
+{
+    struct cache_talk *talk = context;
+    bool up = redis_route_any(talk->route) != NULL, several = node && talk->thread->place.kind != REDIS_SINGLE;
+    if (several && node->state == REDIS_NODE_UP)
+        log_event(LOG_INFO, "redis_node_up", "host=%s port=%d", node->address.host, node->address.port);
+    else if (several && talk->up && node->news)
+        log_event(LOG_WARN, "redis_node_down", "host=%s port=%d reason=%s", node->address.host, node->address.port,
+                  node->reason);
+    if (!up)
+        report(talk, false, redis_route_reason(talk->route));
+}
+
+/* ---- the thread ---- */
+
+static void send(struct cache_talk *talk, struct redis_mail *mail)
+{
+    struct redis_node *node =
+        mail->kind == REDIS_MAIL_CHECK ? redis_route_any(talk->route) : redis_route_node(talk->route, mail->key);
+    if (!node || !ask(talk, node, mail, false))
+        answer(talk, mail, NULL);
 }
 
 /* False: told to stop. */
 static bool collect(struct cache_talk *talk)
 {
     struct redis_mail *mail;
-    while (talk->count < PIPELINE_MAX && (mail = redis_mail_receive(talk->thread->socket)) != NULL) {
-        if (mail->kind == REDIS_MAIL_STOP) {
+    for (unsigned i = 0; i < COLLECT_MAX && (mail = redis_mail_receive(talk->thread->socket)) != NULL; i++) {
+        bool stop = mail->kind == REDIS_MAIL_STOP;
+        if (stop)
             redis_mail_free(mail);
+        else
+            send(talk, mail);
+        if (stop)
             return false;
-        }
-        talk->letters[talk->count++] = mail;
     }
     return true;
 }
 
+/* A server that keeps keys has come up, or the question of the owner got lost with one. */
+static void look(struct cache_talk *talk)
+{
+    bool any = redis_route_any(talk->route) != NULL;
+    if (any && !talk->up)
+        report(talk, true, "");
+    struct redis_mail *mail = any && talk->check ? redis_mail_new(REDIS_MAIL_CHECK) : NULL;
+    if (!mail)
+        return;
+    talk->check = false;
+    send(talk, mail);
+}
+
 static long wait_ms(const struct cache_talk *talk)
 {
-    if (talk->redis)
+    uint64_t now_us = clock_now_us(), due_us = redis_route_due_us(talk->route, now_us);
+    if (due_us == UINT64_MAX)
         return -1;
-    uint64_t now_us = clock_now_us();
-    return talk->retry_us <= now_us ? 0 : (long)((talk->retry_us - now_us) / 1000 + 1);
+    return due_us <= now_us ? 0 : (long)((due_us - now_us) / 1000 + 1);
 }
 
 void *redis_thread_run(void *context)
 {
-    struct cache_talk talk = {.thread = context};
-    bool running = true;
-    while (running) {
-        zmq_pollitem_t items[2] = {{.socket = talk.thread->socket, .events = ZMQ_POLLIN},
-                                   {.fd = -1, .events = ZMQ_POLLIN}};
-        if (talk.redis)
-            items[1].fd = talk.redis->fd;
-        zmq_poll(items, talk.redis ? 2 : 1, wait_ms(&talk));
+    static const struct redis_route_user user = {on_answer, on_changed};
+    struct cache_talk talk = {.thread = context, .now_us = clock_now_us()};
+    zmq_pollitem_t items[1 + REDIS_ROUTE_POLLS];
+    talk.route = talk.thread->route;
+    redis_route_listen(talk.route, &user, &talk);
+    for (bool running = true; running;) {
+        redis_route_turn(talk.route, items, 0, talk.now_us);
+        items[0] = (zmq_pollitem_t){.socket = talk.thread->socket, .events = ZMQ_POLLIN};
+        int count = redis_route_polls(talk.route, items + 1);
+        zmq_poll(items, 1 + count, wait_ms(&talk));
+        talk.now_us = clock_now_us();
+        redis_route_turn(talk.route, items + 1, count, talk.now_us);
         running = collect(&talk);
-        if (talk.redis && items[1].revents && talk.count == 0)
-            go_down(&talk, "Redis closed the connection"); /* Redis never sends unasked */
-        exchange(&talk);
-        if (running && !talk.redis && clock_now_us() >= talk.retry_us)
-            come_up(&talk);
+        look(&talk);
+        redis_route_flush(talk.route, talk.now_us);
     }
-    if (talk.redis)
-        redisFree(talk.redis);
+    redis_route_free(talk.route);
     return NULL;
 }

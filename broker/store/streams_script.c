@@ -45,7 +45,11 @@ const char *const script_texts[SCRIPT_COUNT] = {
         "local id, label, key, model, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]\n"
         "local tenant = string.match(label, '^%S+')\n"
         "local there = redis.call('HGET', job(id), 'tenant')\n"
-        "if there then return there == tenant and 'known' or 'denied' end\n"
+        "if there and there ~= tenant then return 'denied' end\n"
+        "if there then\n" /* written again, so that WAIT, which counts a connection's own writes, waits for it */
+        "  redis.call('HSET', job(id), 'tenant', tenant)\n"
+        "  return 'known'\n"
+        "end\n"
         "if redis.call('ZCARD', P .. ':ends') >= tonumber(ARGV[7]) then return 'full' end\n"
         "local own = tonumber(redis.call('HGET', P .. ':bytes', key) or '0')\n"
         "local all = tonumber(redis.call('HGET', P .. ':bytes', '*') or '0')\n"
@@ -112,8 +116,10 @@ const char *const script_texts[SCRIPT_COUNT] = {
     [SCRIPT_DONE] =
         "local f = redis.call('HMGET', job(ARGV[2]), 'state', 'by')\n"
         "if not f[1] then return 'none' end\n"
-        "if f[1] == 'done' then return f[2] == ARGV[1] and 'ok' or f[2] == 'cancel' and 'none' or 'known' end\n"
-        "finish(ARGV[2], ARGV[1], ARGV[3])\n"
+        "if f[1] == 'done' then\n"
+        "  redis.call('HSET', job(ARGV[2]), 'by', f[2])\n" /* as above */
+        "  return f[2] == ARGV[1] and 'ok' or f[2] == 'cancel' and 'none' or 'known'\n"
+        "end\n"        "finish(ARGV[2], ARGV[1], ARGV[3])\n"
         "return 'ok'\n",
     [SCRIPT_BACK] =
         "local f = redis.call('HMGET', job(ARGV[2]), 'state', 'by', 'model', 'entry')\n"

@@ -1,7 +1,9 @@
 /*
  * streams_script.h - the operations on detached jobs in Redis; each one is an atomic script.
  *
- * Keys, all behind the prefix KEYS[1] (`NAMESPACE:detached`); Redis Cluster is not meant:
+ * Keys, all behind the prefix KEYS[1]: `NAMESPACE:detached`, in a Redis Cluster `{NAMESPACE:detached}`, whose braces
+ * put them all on one node. The prefix itself is never a key. So while its slot is on its way to another node, that
+ * node's question "is KEYS[1] here?" has the answer no, Redis answers ASK, and no script runs on half of the keys.
  * :job:ID hash: state (waiting, running, done), label (owner.h), tenant, key, model, entry (its id in the stream),
  * request, reply, by (the broker that has, or last had, the job), attempts, since, expires (milliseconds of Redis' own
  * clock: clocks of hosts are never compared)

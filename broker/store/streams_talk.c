@@ -7,7 +7,6 @@
 
 #include "assertion.h"
 #include "redis_mail.h"
-#include "redis_open.h"
 #include "words.h"
 
 #define ANSWER_TIMEOUT_US 2000000u              /* appendfsync always on a busy disk */
@@ -151,6 +150,7 @@ bool talk_ask(struct talk *talk, struct note *note)
         else if (note->kind == NOTE_CANCEL)
             add_cancel(&words, note, value, bytes);
         sent = send_words(talk, &words);
+        talk->wrote |= sent && (note->kind == NOTE_ACCEPT || note->kind == NOTE_DONE || note->kind == NOTE_CANCEL);
     }
     words_fini(&words);
     free(value);
@@ -241,12 +241,14 @@ static void read_reply(struct talk *talk, struct note *note, const redisReply *r
 
 /*
  * A restarted or flushed Redis has lost the scripts: the connection is made anew and loads them. A Redis that has
- * become a replica, or whose disk is full, refuses to write: it counts as gone until it writes again. In these cases it
- * has done nothing of what was asked.
+ * become a replica, or whose disk is full, refuses to write: it counts as gone until it writes again. A node of a
+ * cluster whose slot has moved, or is on its way to another node, says so: the right node is looked for, again and
+ * again until the slot has arrived. In these cases Redis has done nothing of what was asked.
  */
 static bool usable(struct talk *talk, const redisReply *reply)
 {
-    static const char *const errors[] = {"NOSCRIPT", "LOADING", "READONLY", "MISCONF"};
+    static const char *const errors[] = {"NOSCRIPT", "LOADING",  "READONLY",    "MISCONF",    "MOVED",
+                                         "ASK",      "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS"};
     for (size_t i = 0; reply->type == REDIS_REPLY_ERROR && i < sizeof errors / sizeof *errors; i++) {
         if (strncmp(reply->str, errors[i], strlen(errors[i])) == 0) {
             snprintf(talk->reason, sizeof talk->reason, "%.150s", reply->str);
@@ -361,9 +363,12 @@ static bool expect(struct talk *talk, redisContext *redis, redisReply *reply, in
     return redis_expect(redis, reply, type, talk->reason, sizeof talk->reason);
 }
 
-static redisContext *connect_one(struct talk *talk)
+bool talk_replicated(struct talk *talk)
 {
-    return redis_open(&talk->streams->options.place, ANSWER_TIMEOUT_US, talk->reason, sizeof talk->reason);
+    int replicas = redis_place_replicas(&talk->streams->options.place);
+    bool wrote = talk->wrote;
+    talk->wrote = false;
+    return !wrote || replicas == 0 || redis_replicated(talk->redis, replicas, talk->reason, sizeof talk->reason);
 }
 
 static bool load_scripts(struct talk *talk)
@@ -380,17 +385,22 @@ static bool load_scripts(struct talk *talk)
     return true;
 }
 
-/* False for a replica, or a Redis whose disk is full: these accept scripts but do not write. */
+/* False for a replica, or a Redis whose disk is full: these accept scripts but do not write. And for a master without
+   its replicas: it would write, and take it along when it dies. */
 static bool writes(struct talk *talk)
 {
-    return expect(talk, talk->redis, redisCommand(talk->redis, "DEL %s:probe", talk->prefix), REDIS_REPLY_INTEGER);
+    talk->wrote = true;
+    return expect(talk, talk->redis, redisCommand(talk->redis, "SET %s:probe 1 PX 1", talk->prefix),
+                  REDIS_REPLY_STATUS) &&
+           talk_replicated(talk);
 }
 
 bool talk_open(struct talk *talk)
 {
     talk->refused = false;
-    talk->redis = connect_one(talk);
-    if (talk->redis && load_scripts(talk) && writes(talk) && (talk->bell = connect_one(talk)) != NULL &&
+    talk->redis = redis_find(&talk->finder, talk->prefix, ANSWER_TIMEOUT_US, talk->reason, sizeof talk->reason);
+    if (talk->redis && load_scripts(talk) && writes(talk) &&
+        (talk->bell = redis_find_again(&talk->finder, ANSWER_TIMEOUT_US, talk->reason, sizeof talk->reason)) != NULL &&
         expect(talk, talk->bell, redisCommand(talk->bell, "SUBSCRIBE %s:bell", talk->prefix), REDIS_REPLY_ARRAY))
         return true;
     talk_close(talk);
@@ -416,6 +426,37 @@ static bool setting_is(struct talk *talk, const char *name, const char *value, c
     return strcmp(ret_text, value) == 0;
 }
 
+/* Replicas that the master has now. */
+static int replicas_there(struct talk *talk)
+{
+    static const char field[] = "connected_slaves:";
+    redisReply *reply = redisCommand(talk->redis, "INFO replication");
+    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, field) : NULL;
+    int count = at ? atoi(at + strlen(field)) : 0;
+    freeReplyObject(reply);
+    return count;
+}
+
+/* What a failover leaves of the jobs. When only some replicas have to have a job, another one may be promoted, by order
+   or on the other side of a split network. */
+static void tell_replicas(struct talk *talk, char *text, size_t bytes)
+{
+    const struct redis_place *place = &talk->streams->options.place;
+    size_t used = strlen(text);
+    if (place->kind == REDIS_SINGLE)
+        return;
+    int there = replicas_there(talk);
+    if (place->replicas == 0)
+        snprintf(text + used, bytes - used, "; --redis-replicas 0: a failover may lose the last ones");
+    else if (place->replicas < there)
+        snprintf(text + used, bytes - used,
+                 "; each job is on %d of %d replicas first: a failover to another may lose the last ones",
+                 place->replicas, there);
+    else
+        snprintf(text + used, bytes - used, "; each job is on %d replica%s too before it is accepted", place->replicas,
+                 place->replicas == 1 ? "" : "s");
+}
+
 void talk_durability(struct talk *talk, char *text, size_t bytes)
 {
     char value[40];
@@ -427,4 +468,5 @@ void talk_durability(struct talk *talk, char *text, size_t bytes)
         snprintf(text, bytes, "appendfsync %s: jobs accepted in the last second or more may be lost", value);
     else
         snprintf(text, bytes, "appendfsync always: an accepted job is on disk");
+    tell_replicas(talk, text, bytes);
 }

@@ -12,17 +12,20 @@
 #include <hiredis/hiredis.h>
 
 #include "note.h"
+#include "redis_find.h"
 #include "streams_script.h"
 #include "streams_thread.h"
 
 struct talk {
     struct streams *streams; /* borrowed */
-    redisContext *redis;     /* NULL = down */
-    redisContext *bell;      /* subscribed; NULL = down */
+    struct redis_finder finder;
+    redisContext *redis; /* NULL = down */
+    redisContext *bell;  /* subscribed; NULL = down */
     char sha[SCRIPT_COUNT][41];
     char prefix[160], me[17];
     char reason[NOTE_TEXT_BYTES]; /* of the last failure */
     bool refused;                 /* Redis refuses what is asked: the connection is of no use, though it answers */
+    bool wrote;                   /* something that must not be lost was asked since the last talk_replicated */
 };
 
 /* Connects, logs in, loads the scripts, writes, subscribes; false: `reason` says why not, and nothing is open. */
@@ -37,6 +40,10 @@ bool talk_ask(struct talk *talk, struct note *note);
 /* Reads Redis' answer into the note. False: none came, and the connection is of no use any more. Puts the ids of
    lost jobs into the box. */
 bool talk_answer(struct talk *talk, struct note *note);
+
+/* After the answers: true when as many replicas as --redis-replicas says have what was written, or none is wanted.
+   False: `reason`; what was accepted or done may be lost with this master, and the connection is of no use. */
+bool talk_replicated(struct talk *talk);
 
 /* Takes up to `count` jobs of these models into the box. False: as talk_answer. claim: also takes jobs whose brokers
    did not renew them. */

@@ -96,21 +96,44 @@ static void collect(struct work *work)
     }
 }
 
-/* Sends all gathered questions in one write: with appendfsync always this costs one sync. */
+/* False also for a connection that ended on the way: nobody knows how far its answers came. */
+static bool replicated(struct work *work)
+{
+    if (!work->talk.redis)
+        return redis_place_replicas(&work->talk.streams->options.place) == 0;
+    if (talk_replicated(&work->talk))
+        return true;
+    go_down(work);
+    return false;
+}
+
+/* Too few replicas have what was written: when the master dies now, it is lost, so nobody is told that it is there. */
+static void forget_answers(struct work *work)
+{
+    for (size_t i = 0; i < work->count; i++) {
+        struct note *note = work->notes[i];
+        bool wrote = note->kind == NOTE_ACCEPT || note->kind == NOTE_DONE || note->kind == NOTE_CANCEL;
+        if (wrote && (note->answer == ANSWER_OK || note->answer == ANSWER_KNOWN))
+            note->answer = ANSWER_UNKNOWN;
+    }
+}
+
+/* Sends all gathered questions in one write: with appendfsync always this costs one sync, and one wait for replicas. */
 static void exchange(struct work *work)
 {
     bool asked[PIPELINE_MAX] = {false};
     for (size_t i = 0; work->talk.redis && i < work->count; i++)
         asked[i] = talk_ask(&work->talk, work->notes[i]);
     for (size_t i = 0; i < work->count; i++) {
-        struct note *note = work->notes[i];
-        if (asked[i]) {
-            note->answer = ANSWER_UNKNOWN;
-            if (work->talk.redis && !talk_answer(&work->talk, note))
-                go_down(work);
-        }
-        box_put(&work->talk.streams->out, note);
+        if (asked[i])
+            work->notes[i]->answer = ANSWER_UNKNOWN;
+        if (asked[i] && work->talk.redis && !talk_answer(&work->talk, work->notes[i]))
+            go_down(work);
     }
+    if (!replicated(work))
+        forget_answers(work);
+    for (size_t i = 0; i < work->count; i++)
+        box_put(&work->talk.streams->out, work->notes[i]);
     work->count = 0;
     if (work->talk.redis && work->talk.refused)
         go_down(work);
@@ -159,11 +182,19 @@ static int wait_ms(const struct work *work)
 
 static void wait_for_something(struct work *work)
 {
-    struct pollfd fds[3] = {{.fd = work->talk.streams->in.event, .events = POLLIN},
+    struct pollfd fds[4] = {{.fd = work->talk.streams->in.event, .events = POLLIN},
                             {.fd = work->talk.redis ? work->talk.redis->fd : -1, .events = POLLIN},
-                            {.fd = work->talk.bell ? work->talk.bell->fd : -1, .events = POLLIN}};
-    if (poll(fds, 3, wait_ms(work)) <= 0)
+                            {.fd = work->talk.bell ? work->talk.bell->fd : -1, .events = POLLIN},
+                            {.fd = redis_finder_descriptor(&work->talk.finder), .events = POLLIN}};
+    if (poll(fds, 4, wait_ms(work)) <= 0)
         return;
+    if (fds[3].revents && redis_finder_moved(&work->talk.finder)) {
+        snprintf(work->talk.reason, sizeof work->talk.reason, "the Sentinels have another master");
+        if (work->talk.redis)
+            go_down(work);
+        work->retry_us = 0;
+        return;
+    }
     if (fds[1].revents) { /* Redis never sends unasked */
         snprintf(work->talk.reason, sizeof work->talk.reason, "Redis closed the connection");
         go_down(work);
@@ -176,7 +207,10 @@ static void wait_for_something(struct work *work)
 void *streams_run(void *context)
 {
     struct work work = {.talk = {.streams = context}};
-    snprintf(work.talk.prefix, sizeof work.talk.prefix, "%.128s:detached", work.talk.streams->options.namespace);
+    const struct streams_options *options = &work.talk.streams->options;
+    redis_finder_init(&work.talk.finder, &options->place);
+    snprintf(work.talk.prefix, sizeof work.talk.prefix,
+             options->place.kind == REDIS_CLUSTER ? "{%.128s:detached}" : "%.128s:detached", options->namespace);
     snprintf(work.talk.me, sizeof work.talk.me, "%016" PRIx64, work.talk.streams->options.broker_uuid);
     while (!work.stop) {
         wait_for_something(&work);
@@ -189,6 +223,7 @@ void *streams_run(void *context)
             come_up(&work);
     }
     talk_close(&work.talk);
+    redis_finder_fini(&work.talk.finder);
     free(work.models);
     return NULL;
 }

@@ -39,7 +39,7 @@ enum { TRIES = 200 };
 
 #define KEY "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-static const struct redis_place nowhere = {.host = "127.0.0.1", .port = 1};
+static const struct redis_place nowhere = {.seeds = {{"127.0.0.1", 1}}, .seeds_count = 1};
 static struct pen_error error;
 
 /* What was counted is not watched any more: an end may need memory, as that of a thread that is told to stop. */

@@ -28,7 +28,7 @@ TestSuite(cluster, .init = begin, .fini = end, .timeout = 120);
 
 static struct cluster *join(uint64_t uuid)
 {
-    struct redis_place place = {.host = "127.0.0.1", .port = port, .database = 2};
+    struct redis_place place = {.seeds = {{"127.0.0.1", port}}, .seeds_count = 1, .database = 2};
     struct cluster *cluster = NULL;
     struct pen_error error = {.status = PEN_OK};
     cr_assert_eq(cluster_new(&place, "ns", uuid, &cluster, &error), PEN_OK, "%s", error.text);

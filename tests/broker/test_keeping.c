@@ -191,11 +191,11 @@ Test(cache, option_is_parsed_or_refused)
     cr_assert_eq(cache_parse("memory:64MiB", &options, &error), PEN_OK);
     cr_assert_eq(options.bytes_max, 64u << 20);
     cr_assert_eq(cache_parse("redis://127.0.0.1:1234/5", &options, &error), PEN_OK);
-    cr_assert_eq(options.redis.port, 1234);
+    cr_assert_eq(options.redis.seeds[0].port, 1234);
     cr_assert_eq(options.redis.database, 5);
-    cr_assert_str_eq(options.redis.host, "127.0.0.1");
+    cr_assert_str_eq(options.redis.seeds[0].host, "127.0.0.1");
     cr_assert_eq(cache_parse("redis://h", &options, &error), PEN_OK);
-    cr_assert_eq(options.redis.port, 6379);
+    cr_assert_eq(options.redis.seeds[0].port, 6379);
     cr_assert_eq(cache_parse("none", &options, &error), PEN_OK);
     cr_assert_eq(options.kind, CACHE_NONE);
     static const char *const bad[] = {"",         "memory",         "memory:",         "memory:-1", "memory:5XB",

@@ -30,6 +30,7 @@ static const char *const every_flag[] = {"x",
                                          "--http=127.0.0.1:9",
                                          "--allow-remote",
                                          "--cache=redis://h:5/2",
+                                         "--redis-replicas=3",
                                          "--cache-ttl=7s",
                                          "--cache-namespace=n",
                                          "--cache-deadline=9ms",
@@ -86,8 +87,10 @@ Test(options, every_flag_reaches_its_field)
     cr_expect(o.allow_remote);
     cr_expect(o.http_preview);
     cr_expect_eq(o.cache.kind, CACHE_REDIS);
-    cr_expect_eq(o.cache.redis.port, 5);
+    cr_expect_eq(o.cache.redis.seeds[0].port, 5);
     cr_expect_eq(o.cache.redis.database, 2);
+    cr_expect_eq(o.cache.redis.replicas, 3);
+    cr_expect_eq(o.detached_redis.redis.replicas, 3);
     cr_expect_eq(o.cache.ttl_us, 7000000);
     cr_expect_str_eq(o.cache.namespace, "n");
     cr_expect_eq(o.cache.deadline_us, 9000);
@@ -128,8 +131,8 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_str_eq(o.journal, "/tmp/j");
     cr_expect_eq(o.journal_bytes, 28 * 1024);
     cr_expect_eq(o.detached_redis.kind, CACHE_REDIS);
-    cr_expect_str_eq(o.detached_redis.redis.host, "k");
-    cr_expect_eq(o.detached_redis.redis.port, 6);
+    cr_expect_str_eq(o.detached_redis.redis.seeds[0].host, "k");
+    cr_expect_eq(o.detached_redis.redis.seeds[0].port, 6);
     cr_expect_eq(o.detached_redis.redis.database, 3);
     cr_expect_eq(o.detached_lease_us, 29000000);
     cr_expect_eq(o.detached_bytes, 30 * 1024);
@@ -151,6 +154,12 @@ Test(options, detached_jobs_have_a_place)
                 {{"x", "--detached=redis://h"}, PEN_OK, true, false},
                 {{"x", "--detached=journal"}, PEN_ERR_INVALID, false, false},
                 {{"x", "--detached=memory:1MiB"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--cache=cluster://h,k:2"}, PEN_OK, true, false},
+                {{"x", "--detached=sentinel://h/pool"}, PEN_OK, true, false},
+                {{"x", "--detached=sentinel://h"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--cache=redis://h", "--redis-ca=f"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--cache=cluster://h", "--cache-namespace=a}"}, PEN_ERR_INVALID, false, false},
+                {{"x", "--cache=redis://h", "--cache-namespace=a}"}, PEN_OK, true, false},
                 {{"x", "--detached=redis"}, PEN_ERR_INVALID, false, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct options o;

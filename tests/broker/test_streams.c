@@ -25,7 +25,7 @@ static struct streams *join(uint64_t uuid)
 {
     struct streams *streams = NULL;
     struct pen_error error = {.status = PEN_OK};
-    options.place.port = port;
+    options.place.seeds[0].port = port;
     options.broker_uuid = uuid;
     cr_assert_eq(streams_new(&options, &streams, &error), PEN_OK, "%s", error.text);
     return streams;
@@ -67,7 +67,7 @@ static void expect_state(struct streams *streams, bool up)
 static void begin(void)
 {
     redis = redis_start(&port, NULL);
-    options = (struct streams_options){.place = {.host = "127.0.0.1", .database = 3},
+    options = (struct streams_options){.place = {.seeds = {{.host = "127.0.0.1"}}, .seeds_count = 1, .database = 3},
                                        .namespace = "ns",
                                        .lease_us = LEASE_US,
                                        .jobs_max = 10,

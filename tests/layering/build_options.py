@@ -140,6 +140,21 @@ def answers():
     expect(on.compiles("worker/answer/nms.c") and not on.compiles("worker/answer/answer_none.c"), "PENSTOCK_ANSWERS: a worker with them")
 
 
+def redis_tls():
+    """Debian 12's hiredis has no TLS: a hiredis_ssl that is only named shows what the build would make of one."""
+    named = SCRATCH / "hiredis_ssl"
+    folder = named / "lib/pkgconfig"
+    folder.mkdir(parents=True)
+    for name in ("hiredis_ssl", "libssl", "libcrypto"):
+        (folder / f"{name}.pc").write_text(f"Name: {name}\nDescription: named only\nVersion: 1.2.0\nLibs: -l{name}\n")
+    broker, path = "-DPENSTOCK_FOLDERS=proto;broker", f"-DCMAKE_PREFIX_PATH={named}"
+    expect(Build(broker, path).says("-DREDIS_TLS"), "PENSTOCK_REDIS_TLS: with hiredis_ssl the broker speaks TLS to Redis")
+    expect(not Build(broker, path, "-DPENSTOCK_REDIS_TLS=OFF").says("-DREDIS_TLS"), "PENSTOCK_REDIS_TLS=OFF")
+    if subprocess.run(["pkg-config", "--exists", "hiredis_ssl"]).returncode != 0:
+        wrong = Build(broker, "-DPENSTOCK_REDIS_TLS=ON")
+        expect(not wrong.good and "PENSTOCK_REDIS_TLS=ON needs hiredis_ssl" in wrong.printed, "PENSTOCK_REDIS_TLS=ON: a hiredis without TLS is refused by name")
+
+
 def a_small_engine():
     """Importers, backends and kernels together, as a program."""
     listed = SCRATCH / "kernels.txt"
@@ -240,7 +255,7 @@ def tests():
 CHECKED = {
     "PENSTOCK_IMPORTERS": importers, "PENSTOCK_BACKENDS": backends, "PENSTOCK_KERNELS": kernels, "PENSTOCK_STATIC": static, "PENSTOCK_SANITIZE": sanitize, "PENSTOCK_FUZZ": fuzz,
     "PENSTOCK_CHECKS": slow_checks, "PENSTOCK_WERROR": werror, "PENSTOCK_FOLDERS": folders, "PENSTOCK_TESTS": tests, "PENSTOCK_ONLY_TESTS": tests, "PENSTOCK_SHARED": tests,
-    "PENSTOCK_PICTURES": pictures, "PENSTOCK_ANSWERS": answers,
+    "PENSTOCK_PICTURES": pictures, "PENSTOCK_ANSWERS": answers, "PENSTOCK_REDIS_TLS": redis_tls,
 }
 
 

@@ -1,12 +1,12 @@
-/* cache_password.c - the password of Redis comes from a file: options and URLs are seen by everybody who can list processes. */
+/* redis_password.c - the password of Redis comes from a file: options and URLs are seen by everybody who can list processes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cache.h"
+#include "redis_place.h"
 #include "small_file.h"
 
-enum pen_status cache_password_read(const char *path, struct redis_place *place, struct pen_error *reterr)
+enum pen_status redis_password_read(const char *path, struct redis_place *place, struct pen_error *reterr)
 {
     char first[256] = "", second[256] = "", line[520] = "";
     struct stat facts;
