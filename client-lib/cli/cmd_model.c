@@ -200,91 +200,93 @@ static remote_verb *remote_find(const struct options *o, const char *const *word
         }
     }
     return o->remote.remote && count == 4 && strcmp(words[0], "label") == 0 ? remote_label : NULL;
-    /* ---- shadow ---- */
+}
 
-    static int shadow_told(const struct options *o, pen_client *client, const char *model)
-    {
-        struct pen_error error = {.status = PEN_OK, .text = ""};
-        char *text = NULL;
-        enum pen_status status = pen_client_model_shadow_told(client, model, o->common.timeout_us, &text, &error);
-        if (status != PEN_OK) {
-            command_fail(&o->common, &error);
-            return command_exit_of(status);
-        }
-        cJSON *json = cJSON_Parse(text), *item;
-        pen_text_free(text);
-        if (o->common.json && json) {
-            return command_print(json);
-        }
-        cJSON_ArrayForEach(item, json)
-        {
-            char *value = cJSON_PrintUnformatted(item);
-            printf("%-14s %s\n", item->string, value ? value : "");
-            cJSON_free(value);
-        }
-        cJSON_Delete(json);
-        return EXIT_OK;
-    }
+/* ---- shadow ---- */
 
-    static int shadow_set(const struct options *o, pen_client *client, const char *const *words)
-    {
-        struct pen_error error = {.status = PEN_OK, .text = ""};
-        char *end = NULL;
-        bool none = strcmp(words[2], "none") == 0;
-        uint64_t version = none ? 1 : strtoull(words[2], &end, 10);
-        double share = none ? 0 : share_parse(o->share);
-        struct pen_shadow_guard guard = {.label = o->remote.label,
-                                         .back = (uint64_t)o->back,
-                                         .errors = share_parse(o->errors),
-                                         .latency = share_parse(o->latency),
-                                         .disagreement = share_parse(o->disagreement),
-                                         .after = (uint32_t)o->after};
-        if (!none && (*end || version == 0 || share <= 0)) {
-            fprintf(stderr,
-                    "penstock model: shadow takes a version, from 1, and --share, such as 10%%; \"none\" ends it.\n");
-            return EXIT_USAGE;
-        }
-        enum pen_status status = pen_client_model_shadow(
-            client, words[1], version, share, *o->remote.label && !none ? &guard : NULL, o->common.timeout_us, &error);
-        if (status != PEN_OK) {
-            command_fail(&o->common, &error);
-            return status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(status);
-        }
-        return none ? EXIT_OK : shadow_told(o, client, words[1]);
+static int shadow_told(const struct options *o, pen_client *client, const char *model)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    char *text = NULL;
+    enum pen_status status = pen_client_model_shadow_told(client, model, o->common.timeout_us, &text, &error);
+    if (status != PEN_OK) {
+        command_fail(&o->common, &error);
+        return command_exit_of(status);
     }
+    cJSON *json = cJSON_Parse(text), *item;
+    pen_text_free(text);
+    if (o->common.json && json) {
+        return command_print(json);
+    }
+    cJSON_ArrayForEach(item, json)
+    {
+        char *value = cJSON_PrintUnformatted(item);
+        printf("%-14s %s\n", item->string, value ? value : "");
+        cJSON_free(value);
+    }
+    cJSON_Delete(json);
+    return EXIT_OK;
+}
 
-    static int act(const struct options *o, const char *const *words, size_t count)
-    {
-        bool orders = count == 2 && (strcmp(words[0], "load") == 0 || strcmp(words[0], "unload") == 0);
-        bool shadows = (count == 2 || count == 3) && strcmp(words[0], "shadow") == 0;
-        int code = EXIT_USAGE;
-        remote_verb *remote = remote_find(o, words, count);
-        if (remote) {
-            return remote(&o->common, &o->remote, words, count);
-        }
-        if (!orders && !shadows && !(count == 4 && strcmp(words[0], "label") == 0)) {
-            fprintf(stderr, "%s\n", program.usage);
-            return EXIT_USAGE;
-        }
-        pen_client *client = command_connect(&o->common, program.name, &code);
-        if (client) {
-            code = orders                  ? order(o, client, words[0], words[1])
-                   : shadows && count == 2 ? shadow_told(o, client, words[1])
-                   : shadows               ? shadow_set(o, client, words)
-                                           : label(o, client, words);
-            pen_client_free(client);
-        }
-        return code;
+static int shadow_set(const struct options *o, pen_client *client, const char *const *words)
+{
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    char *end = NULL;
+    bool none = strcmp(words[2], "none") == 0;
+    uint64_t version = none ? 1 : strtoull(words[2], &end, 10);
+    double share = none ? 0 : share_parse(o->share);
+    struct pen_shadow_guard guard = {.label = o->remote.label,
+                                     .back = (uint64_t)o->back,
+                                     .errors = share_parse(o->errors),
+                                     .latency = share_parse(o->latency),
+                                     .disagreement = share_parse(o->disagreement),
+                                     .after = (uint32_t)o->after};
+    if (!none && (*end || version == 0 || share <= 0)) {
+        fprintf(stderr,
+                "penstock model: shadow takes a version, from 1, and --share, such as 10%%; \"none\" ends it.\n");
+        return EXIT_USAGE;
     }
+    enum pen_status status = pen_client_model_shadow(
+        client, words[1], version, share, *o->remote.label && !none ? &guard : NULL, o->common.timeout_us, &error);
+    if (status != PEN_OK) {
+        command_fail(&o->common, &error);
+        return status == PEN_ERR_INVALID ? EXIT_USAGE : command_exit_of(status);
+    }
+    return none ? EXIT_OK : shadow_told(o, client, words[1]);
+}
 
-    int command_model(int argc, char **argv)
-    {
-        struct options options;
-        const char *words[WORDS_MAX] = {NULL};
-        struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = WORDS_MAX};
-        if (command_settings(&program, &line, &options)) {
-            line.exit = act(&options, words, line.count);
-            settings_free(line.store);
-        }
-        return line.exit;
+static int act(const struct options *o, const char *const *words, size_t count)
+{
+    bool orders = count == 2 && (strcmp(words[0], "load") == 0 || strcmp(words[0], "unload") == 0);
+    bool shadows = (count == 2 || count == 3) && strcmp(words[0], "shadow") == 0;
+    int code = EXIT_USAGE;
+    remote_verb *remote = remote_find(o, words, count);
+    if (remote) {
+        return remote(&o->common, &o->remote, words, count);
     }
+    if (!orders && !shadows && !(count == 4 && strcmp(words[0], "label") == 0)) {
+        fprintf(stderr, "%s\n", program.usage);
+        return EXIT_USAGE;
+    }
+    pen_client *client = command_connect(&o->common, program.name, &code);
+    if (client) {
+        code = orders                  ? order(o, client, words[0], words[1])
+               : shadows && count == 2 ? shadow_told(o, client, words[1])
+               : shadows               ? shadow_set(o, client, words)
+                                       : label(o, client, words);
+        pen_client_free(client);
+    }
+    return code;
+}
+
+int command_model(int argc, char **argv)
+{
+    struct options options;
+    const char *words[WORDS_MAX] = {NULL};
+    struct command_line line = {.argc = argc, .argv = argv, .words = words, .words_max = WORDS_MAX};
+    if (command_settings(&program, &line, &options)) {
+        line.exit = act(&options, words, line.count);
+        settings_free(line.store);
+    }
+    return line.exit;
+}
