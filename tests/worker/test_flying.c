@@ -273,13 +273,27 @@ Test(flying, a_run_that_was_stopped_is_not_run_again)
 
 Test(flying, a_job_that_fails_alone_gets_the_devices_word)
 {
-    next_fails = PEN_ERR_DEVICE_LOST;
+    next_fails = PEN_ERR_INVALID;
     begin_plain(0, 0);
     begin_plain(1, 2);
     slot_flight_land(one_slot);
     slot_flight_land(one_slot);
     cr_assert(one_slot_collect() == 2);
-    one_slot_refused(0, PEN_ERR_DEVICE_LOST, "the device says no");
+    one_slot_refused(0, PEN_ERR_INVALID, "the device says no");
+    one_slot_gave(1, "c", 1, ONE_SLOT_FLOATS(-3, -4));
+}
+
+/* What is lost is the device, not the job. */
+Test(flying, a_job_whose_device_was_lost_runs_again_when_nothing_flies)
+{
+    next_fails = PEN_ERR_DEVICE_LOST;
+    begin_plain(0, 0);
+    begin_plain(1, 2);
+    slot_flight_land(one_slot);
+    cr_assert(one_slot_collect() == 0 && one_slot->again == 1, "another one flies");
+    slot_flight_land(one_slot);
+    cr_assert(one_slot_collect() == 2 && one_slot->again == 0);
+    one_slot_gave(0, "c", 1, ONE_SLOT_FLOATS(-1, -2));
     one_slot_gave(1, "c", 1, ONE_SLOT_FLOATS(-3, -4));
 }
 
