@@ -112,7 +112,6 @@ const char *const settings_names[] = {
     "KEEP_LOGS",
     "KEY",
     "KEYS",
-    "LABEL",
     "LABELS",
     "LARGE_EVERY",
     "LAYERS",

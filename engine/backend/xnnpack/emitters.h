@@ -8,40 +8,40 @@
 
 #include "backend/xnnpack/emit.h"
 
-extern const struct emitter emit_conv;            /* Conv */
-extern const struct emitter emit_deconv;          /* ConvTranspose */
-extern const struct emitter emit_gemm;            /* Gemm */
-extern const struct emitter emit_matmul;          /* MatMul */
-extern const struct emitter emit_pool;            /* MaxPool, AveragePool */
-extern const struct emitter emit_unary;           /* f32, element-wise */
-extern const struct emitter emit_chain;           /* element-wise nodes that follow each other (chain.h) */
-extern const struct emitter emit_clip;            /* Clip, of bytes too */
-extern const struct emitter emit_binary;          /* arithmetic with broadcasting */
-extern const struct emitter emit_softmax;         /* Softmax, LogSoftmax */
-extern const struct emitter emit_view;            /* Reshape, Flatten, BitCast ... */
-extern const struct emitter emit_reduce;          /* Reduce*, Global*Pool */
-extern const struct emitter emit_move;            /* Transpose, Concat, Split ...: boxes copied */
-extern const struct emitter emit_slice;           /* Slice */
-extern const struct emitter emit_gather;          /* Gather */
-extern const struct emitter emit_gather_nd;       /* GatherND */
-extern const struct emitter emit_number;          /* comparisons, logic, Where */
-extern const struct emitter emit_cast;            /* Cast, CastLike */
-extern const struct emitter emit_norm;            /* LayerNormalization, BatchNormalization ... */
-extern const struct emitter emit_batch_norm;      /* BatchNormalization */
-extern const struct emitter emit_pad;             /* Pad */
-extern const struct emitter emit_resize;          /* Resize */
-extern const struct emitter emit_qresize;         /* Resize of bytes in fixed point */
-extern const struct emitter emit_lrn;             /* LRN */
-extern const struct emitter emit_rnn;             /* LSTM, GRU, RNN */
-extern const struct emitter emit_arg;             /* ArgMax, ArgMin */
-extern const struct emitter emit_one_hot;         /* OneHot */
-extern const struct emitter emit_qproduct;        /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */
-extern const struct emitter emit_quant;           /* QuantizeLinear, DequantizeLinear */
-extern const struct emitter emit_qpair;           /* QLinearAdd, QLinearMul */
-extern const struct emitter emit_qconcat;         /* QLinearConcat */
-extern const struct emitter emit_byte_table;      /* ByteTable */
+extern const struct emitter emit_conv;       /* Conv */
+extern const struct emitter emit_deconv;     /* ConvTranspose */
+extern const struct emitter emit_gemm;       /* Gemm */
+extern const struct emitter emit_matmul;     /* MatMul */
+extern const struct emitter emit_pool;       /* MaxPool, AveragePool */
+extern const struct emitter emit_unary;      /* f32, element-wise */
+extern const struct emitter emit_chain;      /* element-wise nodes that follow each other (chain.h) */
+extern const struct emitter emit_clip;       /* Clip, of bytes too */
+extern const struct emitter emit_binary;     /* arithmetic with broadcasting */
+extern const struct emitter emit_softmax;    /* Softmax, LogSoftmax */
+extern const struct emitter emit_view;       /* Reshape, Flatten, BitCast ... */
+extern const struct emitter emit_reduce;     /* Reduce*, Global*Pool */
+extern const struct emitter emit_move;       /* Transpose, Concat, Split ...: boxes copied */
+extern const struct emitter emit_slice;      /* Slice */
+extern const struct emitter emit_gather;     /* Gather */
+extern const struct emitter emit_gather_nd;  /* GatherND */
+extern const struct emitter emit_number;     /* comparisons, logic, Where */
+extern const struct emitter emit_cast;       /* Cast, CastLike */
+extern const struct emitter emit_norm;       /* LayerNormalization, BatchNormalization ... */
+extern const struct emitter emit_batch_norm; /* BatchNormalization */
+extern const struct emitter emit_pad;        /* Pad */
+extern const struct emitter emit_resize;     /* Resize */
+extern const struct emitter emit_qresize;    /* Resize of bytes in fixed point */
+extern const struct emitter emit_lrn;        /* LRN */
+extern const struct emitter emit_rnn;        /* LSTM, GRU, RNN */
+extern const struct emitter emit_arg;        /* ArgMax, ArgMin */
+extern const struct emitter emit_one_hot;    /* OneHot */
+extern const struct emitter emit_qproduct;   /* QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger */
+extern const struct emitter emit_quant;      /* QuantizeLinear, DequantizeLinear */
+extern const struct emitter emit_qpair;      /* QLinearAdd, QLinearMul */
+extern const struct emitter emit_qconcat;    /* QLinearConcat */
+extern const struct emitter emit_byte_table; /* ByteTable */
 extern const struct emitter emit_qlinear;
-extern const struct emitter emit_qsoftmax;         /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
+extern const struct emitter emit_qsoftmax;        /* QLinearSigmoid, QLinearSoftmax, QLinear*AveragePool ... */
 extern const struct emitter emit_attention;       /* Attention */
 extern const struct emitter emit_attention_group; /* GroupQueryAttention */
 extern const struct emitter emit_loss;            /* NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss */

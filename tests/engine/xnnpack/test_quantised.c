@@ -291,7 +291,8 @@ Test(xnnpack_quantised, tables_and_lanes)
         c = qlinear(OP_QLinearSoftmax, dtype, 3, dims, 0.001f);
         cross_int(c, ATTR_axis, i / 2);
         cross_check(c);
-        cross_check(qlinear(OP_QLinearSoftmax, dtype, 2, (int64_t[]){300, 60 + 50 * i}, 1.0f / 400)); /* ties are near */
+        cross_check(
+            qlinear(OP_QLinearSoftmax, dtype, 2, (int64_t[]){300, 60 + 50 * i}, 1.0f / 400)); /* ties are near */
     }
 }
 
