@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# vulkan.sh BIN_DIR [--quick|--f32] - golden cases of the models of ../shared and official ONNX cases on the vulkan backend, strictly placed, in f32 and with floats
+# vulkan.sh BIN_DIR [--quick] - golden cases of the models of ../shared and official ONNX cases on the vulkan backend, strictly placed, in f32 and with floats
 # stored as f16, software devices allowed, under the validation layer: a message fails its case. What vulkan cannot take whole is not counted.
 # The quantised models must equal their goldens to the last bit.
-# --quick: a few small models; --f32: not the models in f16, whose trials take minutes under a sanitizer; else all that pass today. The last line is `N passed, N failed, N skipped`.
+# --quick: a few small models; else all that pass today. The last line is `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
-bin=${1:?usage: vulkan.sh BIN_DIR [--quick|--f32]} quick=${2:-}
+bin=${1:?usage: vulkan.sh BIN_DIR [--quick]} quick=${2:-}
 shared=${PENSTOCK_SHARED:-../shared}
 if [ ! -d "$shared" ]; then
     echo "[SKIP] no test data in $shared"
@@ -79,7 +79,7 @@ if [ "$quick" = --quick ]; then
     run_set "16-bit models" 2 f16_math "$shared/models/onnx/squeezenet11_fp16"
 else
     run_set "models, simple kernels" 72 f32 "$shared"/models/*
-    [ "$quick" = --f32 ] || run_set "models" 76 f16_storage "$shared"/models/*
+    run_set "models" 76 f16_storage "$shared"/models/*
     exact_set 18 "$shared"/models/*/*_{int8,u8}
     halves_sets 7 "$shared"/models/onnx/{squeezenet11_fp16,mnist_8} "$shared/models/tflite/face_detection_short_f16"
     run_set "official node cases" 750 f32 "$shared/conformance/onnx/node"
