@@ -1,5 +1,6 @@
 #include "control_internal.h"
 
+#include "ensemble_models.h"
 #include "failure.h"
 
 #include <inttypes.h>
@@ -66,7 +67,8 @@ static void fill_labels(struct broker *broker, struct control_answer *answer, co
     }
 }
 
-static void fill_model(struct control_answer *answer, const struct model *model, Penstock__ModelInfo *info)
+static void fill_model(struct broker *broker, struct control_answer *answer, const struct model *model,
+                       Penstock__ModelInfo *info)
 {
     const struct signature *signature = model_signature(model);
     penstock__model_info__init(info);
@@ -83,6 +85,8 @@ static void fill_model(struct control_answer *answer, const struct model *model,
     fill_sigs(answer, signature->outputs, signature->outputs_count, &info->n_outputs, &info->outputs);
     fill_offers(answer, model, info);
     info->last_offer = model->last;
+    info->spread =
+        model->plan && !model_served(model, NULL) && ensemble_served(&broker->models, &broker->labels, model, NULL);
 }
 
 static void fill_failed(struct broker *broker, struct control_answer *answer, const char *name)
@@ -121,7 +125,7 @@ void control_models(struct broker *broker, struct control_answer *answer, const 
         size_t i = answer->reply.n_models;
         if (*argument && strcmp(argument, model->name) != 0)
             continue;
-        fill_model(answer, model, &infos[i]);
+        fill_model(broker, answer, model, &infos[i]);
         fill_labels(broker, answer, model, &infos[i]);
         pointers[i] = &infos[i];
         answer->reply.n_models++;

@@ -202,6 +202,7 @@ static struct pen_model *model(struct carver *carver, const Penstock__ModelInfo 
         .annotates = annotates(from),
         .steps_count = steps_count,
         .steps = recipe,
+        .spread = from->spread,
     };
     return to;
 }

@@ -24,7 +24,8 @@ static const struct settings_program program = {
         "JSON: {\"models\": [{name, version, platform, inputs: [{name, dtype, dims, batched, optional, "
         "pictures}], outputs: "
         "[...], labels,\n"
-        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, version_labels: "
+        "preprocess, queued, running, jobs_done, jobs_failed, jobs_cancelled, cache_hits, forms, spread, "
+        "version_labels: "
         "[{label, "
         "share}], offers: "
         "[{worker, backend, device, "
@@ -111,6 +112,7 @@ static cJSON *model_json(const struct pen_model *m)
     cJSON_AddNumberToObject(json, "jobs_failed", (double)m->jobs_failed);
     cJSON_AddNumberToObject(json, "jobs_cancelled", (double)m->jobs_cancelled);
     cJSON_AddNumberToObject(json, "forms", m->forms);
+    cJSON_AddBoolToObject(json, "spread", m->spread);
     cJSON_AddNumberToObject(json, "cache_hits", (double)m->cache_hits);
     cJSON *names = cJSON_AddArrayToObject(json, "version_labels");
     for (size_t i = 0; i < m->version_labels_count; i++) {
@@ -141,6 +143,9 @@ static void model_text(const struct pen_model *m)
     printf("%s:%" PRIu64 "  %" PRIu64 " queued, %" PRIu64 " running, %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64
            " from the cache\n",
            m->name, m->version, m->queued, m->running, m->jobs_done, m->jobs_failed, m->cache_hits);
+    if (m->spread) {
+        printf("  no worker has the whole ensemble; its jobs run across those that have the steps\n");
+    }
     if (m->forms > 1) {
         printf(
             "  offered in %u forms: its workers differ in inputs, outputs or batch size; each job goes to those that "

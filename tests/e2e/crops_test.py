@@ -156,6 +156,8 @@ def main():
         spread = pool_of(root / "spread", [["find", "find_none", "turned", "upright", "nothing"], ["look", "look_one"]])
         apart, again, broken, gateway = answers(spread)
         right("two workers", apart)
+        ready = gateway.ask("v2/models/turned/ready")
+        check(ready.status == 200, "two workers: the ensemble is ready, although no worker has it whole", ready.body)
         check(all(without_head(apart[name]) == without_head(told[name]) for name in told), "two workers give the same bytes as one")
         check(without_head(again) == without_head(apart["turned"]), "and give them again, from the cache")
         check(broken.status == 400 and "step 1 (model 'find')" in broken.error, "two workers: a broken picture names the step", broken.body)

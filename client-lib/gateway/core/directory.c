@@ -116,7 +116,7 @@ bool model_is_ready(const struct pen_model *model)
     for (size_t i = 0; i < model->offers_count; i++)
         if (model->offers[i]->ready)
             return true;
-    return false;
+    return model->spread;
 }
 
 uint32_t model_batch_max(const struct pen_model *model)

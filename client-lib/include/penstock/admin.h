@@ -113,6 +113,7 @@ struct pen_model {
                                 size; `inputs` and `outputs` are the newest form's */
     size_t steps_count;      /**< of an ensemble; else 0 */
     const struct pen_ensemble_step *steps;
+    bool spread; /**< no worker has the whole ensemble; several have its steps, and its jobs run across them */
 };
 
 /** A model that a worker has on disk and does not serve as its files and config.json say now. */
