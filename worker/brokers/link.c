@@ -397,8 +397,10 @@ void link_reply(struct link *link, struct reply *reply)
         reply = too_large(link, reply);
     if (reply)
         reply = transfer_depart(link, reply);
-    if (reply && link_pack_reply(link, reply) != 0)
+    if (reply && link_pack_reply(link, reply) != 0) {
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
+        link_give_back(link);
+    }
 }
 
 /* False: no memory, no socket. */
