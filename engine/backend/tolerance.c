@@ -26,6 +26,8 @@ static const struct {
     {"test_dft_inverse*", 1e-5}, /* sums over 100 samples */
 };
 
+#define F16_ROUNDING 0x1p-11 /* of a value that is stored as f16 */
+
 static const char *last_part(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -50,7 +52,8 @@ struct tolerance tolerance_suite(const char *case_name, enum pen_precision preci
 struct tolerance tolerance_golden(enum pen_precision precision, bool quantised, bool classifier)
 {
     if (quantised) {
-        return (struct tolerance){.lsb = 2, .top1 = true};
+        bool halves = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
+        return (struct tolerance){.lsb = 2, .rtol = halves ? F16_ROUNDING : 0, .top1 = true};
     }
     bool full = precision <= PEN_PRECISION_F32 || precision == PEN_PRECISION_INT8;
     return (struct tolerance){.by_range = true,

@@ -10,7 +10,7 @@
 
 #include "penstock/engine.h"
 
-/* by_range: |d| <= rtol x range of the expected output (atol where all of it is 0), else |d| <= atol + rtol |expected|. Integers: |d| <= lsb. NaN fits only NaN. */
+/* by_range: |d| <= rtol x range of the expected output (atol where all of it is 0), else |d| <= atol + rtol |expected|. Integers: |d| <= lsb; floats that stand for them: |d| <= lsb steps + rtol |expected|. NaN fits only NaN. */
 struct tolerance {
     bool by_range;
     double rtol, atol;

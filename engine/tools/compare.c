@@ -136,6 +136,7 @@ static struct limits limits_of(const struct rt_value *expected, const struct tol
         snprintf(l.words, sizeof l.words, "%.3g of the range %.3g, more than %g steps", 3 * noise, range, t->lsb);
     } else if (l.integer || step > 0) {
         l.fixed = l.integer ? t->lsb : steps;
+        l.relative = l.integer ? 0 : t->rtol;
         snprintf(l.words, sizeof l.words, "%g step%s", t->lsb, t->lsb == 1 ? "" : "s");
     } else if (t->by_range && range > 0) {
         l.fixed = share * range;
