@@ -62,6 +62,15 @@ static void device_needed(void)
     device_close(device_open(PEN_PRECISION_F32, "simple"));
 }
 
+/* True when the device multiplies four bytes at once. */
+static bool device_has_dot(enum pen_precision precision)
+{
+    struct backend *b = device_open(precision, "simple");
+    bool dot = vk_backend_bytes_dot(b, true);
+    device_close(b);
+    return dot;
+}
+
 static const char *const floats[] = {"simple", "tiled", "gemv", "split"};
 static const char *const bytes[] = {"bytes_simple",    "bytes_tiled",    "bytes_gemv",      "bytes_simple_dot",
                                     "bytes_tiled_dot", "bytes_gemv_dot", "bytes_depthwise", "bytes_rounding"};
@@ -71,7 +80,7 @@ Test(vulkan_selftest, every_family_is_tried_in_every_precision, .timeout = 300)
     static const enum pen_precision precisions[] = {PEN_PRECISION_F32, PEN_PRECISION_F16_STORAGE,
                                                     PEN_PRECISION_F16_MATH, PEN_PRECISION_INT8};
     for (size_t p = 0; p < sizeof precisions / sizeof precisions[0]; p++) {
-        bool dot = vk_backend_bytes_dot(device_open(precisions[p], "simple"), true);
+        bool dot = device_has_dot(precisions[p]);
         struct backend *b = NULL;
         cr_assert_eq(open_spoilt(precisions[p], "auto", NULL, NULL, &b), PEN_OK);
         for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
@@ -138,7 +147,7 @@ static void product_of_bytes(bool refused)
 Test(vulkan_selftest, wrong_products_of_bytes_go_another_way, .timeout = 300)
 {
     struct backend *b = NULL;
-    bool dot = vk_backend_bytes_dot(device_open(PEN_PRECISION_F32, "simple"), true);
+    bool dot = device_has_dot(PEN_PRECISION_F32);
     if (dot) { /* plain kernels stand in */
         cr_assert_eq(open_spoilt(PEN_PRECISION_INT8, "auto", "bytes_simple_dot", NULL, &b), PEN_OK);
         cr_expect(said("bytes_simple_dot", "wrong, not used: "), "%s", facts.text);
