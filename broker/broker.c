@@ -12,6 +12,7 @@
 #include "control.pb-c.h"
 #include "detached.h"
 #include "dispatch.h"
+#include "handover_out.h"
 #include "hedge.h"
 #include "lane_look.h"
 #include "logline.h"
@@ -61,6 +62,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->now_us = broker->started_us = broker->beat_us = clock();
     broker->hedge_us = broker->probe_us = broker->wake_us = broker->drain_refuse_us = broker->drain_end_us = UINT64_MAX;
     TAILQ_INIT(&broker->lookups);
+    TAILQ_INIT(&broker->neighbours.handover.out);
     parked_init(&broker->parked);
     meta_arena_init(&broker->arena, JOB_ARENA_BYTES);
     broker->metrics = metrics_new(broker->now_us);
@@ -78,6 +80,7 @@ enum pen_status broker_init(struct broker *broker, const struct options *options
     broker->owners[OWNER_STEP] = &ensemble_step_owner;
     broker->owners[OWNER_DETACHED] = &detached_owner;
     broker->owners[OWNER_SHADOW] = &shadow_owner;
+    broker->owners[OWNER_HANDED] = &handover_owner;
     broker->quarantine = quarantine_new();
     broker->fleet_orders = fleet_orders_new();
     broker->ensembles = ensembles_new();

@@ -18,9 +18,11 @@
 #include "client_handler.h"
 #include "logline.h"
 #include "memory.h"
+#include "neighbour_talk.h"
 #include "large_block.h"
 #include "metrics_post.h"
 #include "notify.h"
+#include "sealed_way.h"
 #include "spin.h"
 #include "urgency.h"
 
@@ -45,12 +47,14 @@ enum watched {
     WATCH_HTTP,
     WATCH_JOURNAL,
     WATCH_STREAMS,
+    WATCH_SEALED,
     WATCH_COUNT
 };
 
 struct loop {
     struct broker *broker;
-    struct pollfd fds[WATCH_COUNT];
+    struct pollfd fds[WATCH_COUNT + NEIGHBOURS_MAX];
+    nfds_t fds_count;
     struct message message;
     bool workers_crowded, clients_crowded; /* the last time, more than one message was there at once */
     int signals;
@@ -97,8 +101,7 @@ static void read_signals(struct loop *loop)
     struct signalfd_siginfo info;
     while (read(loop->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-            log_level_set(log_level_step(info.ssi_signo == SIGUSR1 ? 1 : -1));
-            log_event(LOG_INFO, "log_level", "level=%s by=signal", log_level_name(log_level_now()));
+            log_level_order(log_level_step(info.ssi_signo == SIGUSR1 ? 1 : -1), "signal");
             continue;
         }
         if (info.ssi_signo == SIGHUP && loop->signals_seen > 0)
@@ -205,6 +208,7 @@ static void look_aside(struct loop *loop)
     look_at_keys(loop);
     look_at_cluster(loop->broker);
     look_at_blocks(loop);
+    sealed_way_look(loop->broker);
     if (loop->broker->post) {
         post_beat(loop->broker->post, loop->broker->now_us);
         post_serve(loop->broker->post, loop->broker);
@@ -220,6 +224,7 @@ static unsigned turn(struct loop *loop)
     count += drain_port(loop, broker->clients, client_message, &loop->clients_crowded);
     if (cache_socket(broker->cache))
         count += drain_cache(loop);
+    neighbours_read(broker);
     broker->now_us = broker->clock();
     if (broker->now_us - loop->looked_us >= SLOW_LOOK_US)
         look_aside(loop);
@@ -279,7 +284,7 @@ static void trim(struct loop *loop)
 static enum pen_status sleep_until_event(struct loop *loop)
 {
     struct timespec time = sleep_time(loop);
-    int ready = ppoll(loop->fds, WATCH_COUNT, &time, NULL);
+    int ready = ppoll(loop->fds, loop->fds_count, &time, NULL);
     if (ready < 0 && errno != EINTR)
         return PEN_ERR_IO;
     loop->broker->now_us = loop->broker->clock();
@@ -288,6 +293,7 @@ static enum pen_status sleep_until_event(struct loop *loop)
         look_aside(loop);
     look_at_journal(loop);
     look_at_blocks(loop);
+    sealed_way_look(loop->broker);
     trim(loop);
     return PEN_OK;
 }
@@ -314,9 +320,14 @@ static void watch(struct loop *loop)
         [WATCH_JOURNAL] = detached_descriptor(broker->detached),
         [WATCH_STREAMS] = detached_redis_descriptor(broker->detached),
         [WATCH_HTTP] = broker->post ? post_descriptor(broker->post) : -1,
+        [WATCH_SEALED] = sealed_way_descriptor(broker),
     };
     for (size_t i = 0; i < WATCH_COUNT; i++)
         loop->fds[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    loop->fds_count = WATCH_COUNT;
+    for (uint32_t i = 0; i < broker->neighbours.count; i++)
+        loop->fds[loop->fds_count++] =
+            (struct pollfd){.fd = descriptor(broker->neighbours.all[i].dealer.socket), .events = POLLIN};
 }
 
 enum pen_status loop_run(struct broker *broker, int signals)

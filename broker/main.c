@@ -20,8 +20,10 @@
 #include "loop.h"
 #include "memory.h"
 #include "memory_source.h"
+#include "neighbour_talk.h"
 #include "notify.h"
 #include "otlp.h"
+#include "parcel_door.h"
 #include "urgency.h"
 #include "usage_file.h"
 #include "version.h"
@@ -131,6 +133,20 @@ static enum pen_status open_ports(struct broker *broker, void *context, struct p
     return status;
 }
 
+/* All brokers that know each other have one key pair, as their clients know one public key. */
+static enum pen_status open_neighbours(struct broker *broker, void *context, struct pen_error *reterr)
+{
+    const struct options *options = broker->options;
+    struct key_pair key;
+    if (!*options->neighbours)
+        return PEN_OK;
+    if (*options->key && key_file_read(options->key, &key, reterr) != PEN_OK)
+        return reterr->status;
+    enum pen_status status = neighbours_open(broker, context, *options->key ? &key : NULL, reterr);
+    key_pair_wipe(&key);
+    return status;
+}
+
 /* Opens the list of keys and the audit log, before any port is open. */
 static enum pen_status guards_open(struct broker *broker, void *context, struct authenticator **ret_authenticator,
                                    struct pen_error *reterr)
@@ -222,6 +238,18 @@ static enum pen_status start_http(struct broker *broker, struct http **ret_http,
     return status;
 }
 
+/* Without it payloads travel as bytes. */
+static void open_door(struct broker *broker, struct parcel_door *door)
+{
+    struct pen_error error = {.status = PEN_OK};
+    if (broker->options->sealed_from == 0)
+        return;
+    if (parcel_door_open(door, &error) == PEN_OK)
+        broker->transfers.door = door;
+    else
+        log_event(LOG_WARN, "sealed_off", "reason=%s", error.text);
+}
+
 static int fail(int code, const struct pen_error *error)
 {
     fprintf(stderr, "penstock-broker: %s\n", error->text);
@@ -267,6 +295,7 @@ static int run(const struct options *options, void *context, int signals)
     struct authenticator *authenticator = NULL;
     struct headroom headroom;
     struct memory_files files = {.statm = -1};
+    struct parcel_door door = {.fd = -1, .watch = -1};
     int code = EXIT_FAILED;
     if (broker_init(&broker, options, NULL, clock_now_us) != PEN_OK) {
         pen_error_set(&error, PEN_ERR_NO_MEMORY, "no memory to start");
@@ -274,6 +303,7 @@ static int run(const struct options *options, void *context, int signals)
     }
     broker.clients = &clients;
     broker.workers = &workers;
+    open_door(&broker, &door);
     if (watch_memory(&broker, &headroom, &files, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
     else if (guards_open(&broker, context, &authenticator, &error) != PEN_OK)
@@ -291,6 +321,8 @@ static int run(const struct options *options, void *context, int signals)
         code = fail(EXIT_FAILED, &error);
     if (error.status == PEN_OK && open_cluster(&broker, &error) != PEN_OK)
         code = fail(EXIT_FAILED, &error);
+    if (error.status == PEN_OK && open_neighbours(&broker, context, &error) != PEN_OK)
+        code = fail(EXIT_USAGE, &error);
     if (error.status == PEN_OK && start_http(&broker, &http, &error) != PEN_OK)
         code = fail(EXIT_LISTEN, &error);
     if (error.status == PEN_OK && *options->usage_dir &&
@@ -313,7 +345,9 @@ static int run(const struct options *options, void *context, int signals)
     broker.previews = NULL;
     port_close(&clients, 0);
     port_close(&workers, 0);
+    neighbours_close(&broker);
     broker_fini(&broker);
+    parcel_door_close(&door);
     usage_file_free(broker.usage_file);
     authenticator_stop(authenticator);
     keyring_free(broker.keyring);

@@ -7,10 +7,12 @@
 #include "detached.h"
 #include "dispatch.h"
 #include "expiry.h"
+#include "handover_out.h"
 #include "hedge.h"
 #include "lane_look.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "neighbour_talk.h"
 #include "sequence.h"
 #include "shadow_guard.h"
 #include "submit.h"
@@ -156,6 +158,7 @@ static void beat(struct broker *broker)
     report_drops(broker);
     transfer_tick(broker);
     fleet_order_tick(broker);
+    neighbours_beat(broker);
     shadow_guard_beat(broker);
     fair_queue_sweep(&broker->models.fair_queue);
     record_clock(broker);
@@ -213,6 +216,7 @@ void broker_tick(struct broker *broker)
         hedge_tick(broker);
     detached_tick(broker);
     sequences_tick(broker);
+    handover_tick(broker);
     finish_drain(broker);
     effects_drain(broker);
     if (broker->schedule && schedule(broker) && broker->schedule) /* a worker proved to be gone */
@@ -230,5 +234,6 @@ uint64_t broker_next_us(const struct broker *broker)
     next = earlier(next, earlier(broker->transfers.asked_until_us, broker->transfers.memory_us));
     if (lookup)
         next = earlier(next, lookup->admitted_us + cache_deadline_us(broker->cache));
+    next = earlier(next, handover_next_us(broker));
     return earlier(earlier(next, sequences_next_us(broker)), broker->drain_end_us);
 }

@@ -20,7 +20,7 @@ const pointsOf = (tensor, row, count) => Array.from({length: count}, (_, i) => n
 
 // outputs: {NAME: {shape, data}}. The first row's answer, or null: nothing of it can be drawn.
 export function answerOf(outputs) {
-  const {answer, boxes, count, scores, classes, points, mesh} = outputs;
+  const {answer, boxes, count, scores, classes, corners, points, mesh} = outputs;
   if (typeof answer?.data?.[0] === "string") return JSON.parse(answer.data[0]);
   if (is(boxes, 3, 4) && count) {
     const most = boxes.shape[1], beside = t => t?.shape.length === 2 && t.shape[1] === most;
@@ -28,6 +28,7 @@ export function answerOf(outputs) {
       box: numbers(boxes, 4 * i, 4),
       ...(beside(scores) && {score: Number(scores.data[i])}),
       ...(beside(classes) && {class: Number(classes.data[i])}),
+      ...(is(corners, 4, 2) && corners.shape[1] === most && {corners: [0, 2, 4, 6].map(k => numbers(corners, 8 * i + k, 2))}),
       ...(is(points, 4, 3) && points.shape[1] === most && {points: pointsOf(points, i, points.shape[2])}),
       ...(is(mesh, 3, 3) && i < mesh.shape[0] && {mesh: pointsOf(mesh, i, mesh.shape[1])}),
     }))};
@@ -86,9 +87,15 @@ function drawLabel({g, size}, text, left, top, color) {
 
 function drawObject(way, object, index) {
   const {g, x, y, line, skeleton} = way, color = ink(skeleton ? index : object.class ?? 0), box = list(object.box);
-  if (box.length === 4 && box.every(Number.isFinite)) {
-    g.lineWidth = line;
-    g.strokeStyle = css(color);
+  const corners = list(object.corners);
+  g.lineWidth = line;
+  g.strokeStyle = css(color);
+  if (corners.length === 4 && corners.flat().every(Number.isFinite)) { // a turned box
+    g.beginPath();
+    corners.forEach(([cx, cy]) => g.lineTo(cx * x, cy * y));
+    g.closePath();
+    g.stroke();
+  } else if (box.length === 4 && box.every(Number.isFinite)) {
     g.strokeRect(box[0] * x, box[1] * y, (box[2] - box[0]) * x, (box[3] - box[1]) * y);
   }
   drawPoints(way, list(object.points), color);

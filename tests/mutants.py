@@ -269,6 +269,7 @@ def main():
             print(diff(fault))
         return 0
     build = Build(given.build.resolve())
+    all_faults = [(folder, fault) for folder, fault in all_faults if fault.path in build.compiles]  # not what another choice of options compiles
     scratch = Path(tempfile.mkdtemp(prefix="mutants-", dir=build.folder))
     try:
         return run(given, build, scratch, folders, all_faults, seed)

@@ -11,8 +11,11 @@
 #include "dispatch.h"
 #include "door.h"
 #include "error_complete.h"
+#include "handover_in.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "neighbour_talk.h"
+#include "sealed_in.h"
 #include "shadow_run.h"
 #include "submit.h"
 #include "send.h"
@@ -20,7 +23,8 @@
 #include "transfer.h"
 #include "answer_send.h"
 
-#define GRACE_US_MAX (10u * 60u * 1000000u)
+#define GRACE_US_MAX  (10u * 60u * 1000000u)
+#define REDIRECTS_MAX 4u /* a client that has followed so many in a row is served where it is */
 
 static void bad_message(struct broker *broker, const char *reason)
 {
@@ -68,6 +72,13 @@ static enum pen_status authenticate(struct broker *broker, const struct message 
     return tenant_intern(&broker->sessions, identity->tenant, tenant, reterr);
 }
 
+/* A client that comes anew, and was not sent here, may have to go to a less busy broker. NULL: it stays. */
+static const char *elsewhere(struct broker *broker, const Penstock__ClientHello *said, bool known)
+{
+    bool may_go = !known && said->follows && said->followed == 0;
+    return may_go ? neighbours_place(broker) : NULL;
+}
+
 /* A second hello with another uuid on one connection says goodbye to the first. */
 static void end_former(struct broker *broker, uint32_t peer, uint64_t uuid)
 {
@@ -105,7 +116,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
         port_takes_packs(broker->clients, session->link.peer, 0);
     port_takes_packs(broker->clients, message->peer, said->pack_bytes);
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
-    session->transfers = (struct transfer_end){.able = said->bulk, .session = session};
+    session->transfers = (struct transfer_end){.able = said->bulk, .seals = said->sealed, .session = session};
     session->notices = said->notices;
     session->tenant = tenant;
     session->identity = identity;
@@ -115,7 +126,8 @@ static void hello(struct broker *broker, struct message *message, const struct e
     set_name(session, said->name);
     log_event(LOG_INFO, known ? "client_back" : "client_hello", "client=%016" PRIx64 " name=%s tenant=%s software=%s",
               session->uuid, session->name, tenant->name, said->software);
-    broker_welcome(broker, broker->clients, message->peer, PEN_OK, "");
+    session->follows = said->follows && said->followed < REDIRECTS_MAX;
+    broker_welcome_client(broker, message->peer, elsewhere(broker, said, known));
     broker_tell_drain(broker, session);
 }
 
@@ -269,6 +281,10 @@ static void take_message(struct broker *broker, struct message *message)
         transfer_message(broker, broker->clients, message, &env);
         return;
     }
+    if (env.type == FRAME_NEIGHBOUR) {
+        neighbours_asked(broker, message, &env, meta);
+        return;
+    }
     if (env.type == FRAME_WORKER_HELLO) {
         door_wrong(broker, broker->clients, message->peer);
         return;
@@ -278,6 +294,10 @@ static void take_message(struct broker *broker, struct message *message)
         return;
     }
     struct session *session = session_by_peer(&broker->sessions, message->peer);
+    if (!session && env.type == FRAME_SUBMIT && neighbours_guest(&broker->neighbours, message->peer)) {
+        handover_take(broker, message, &env, meta);
+        return;
+    }
     if (!session) {
         if (env.type != FRAME_GOODBYE)
             broker_resume(broker, broker->clients, message->peer);
@@ -289,6 +309,11 @@ static void take_message(struct broker *broker, struct message *message)
         /* It was taken for lost, so replies were held back, and some perhaps dropped: it asks for all that it lacks. */
         session_revive(session, broker->now_us);
         broker_resume(broker, broker->clients, message->peer);
+    }
+    if (env.type == FRAME_SUBMIT && (env.flags & FRAME_FLAG_SEALED)) {
+        if (!sealed_in_whole(broker, &session->transfers, message))
+            return;
+        envelope_decode(zmq_msg_data(&message->frames[0]), zmq_msg_size(&message->frames[0]), &env, &meta, NULL);
     }
     verbs[env.type](broker, session, message, &env, meta);
 }

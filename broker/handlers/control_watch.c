@@ -76,9 +76,7 @@ enum pen_status control_log_level(struct broker *broker, const char *argument, c
     if (!own && !workers && told == 0)
         return pen_error_set(reterr, PEN_ERR_NOT_FOUND,
                              "no worker named '%.64s' is connected; `penstock workers` lists them", whom);
-    if (own) {
-        log_level_set(level);
-        log_event(LOG_INFO, "log_level", "level=%s by=control", name);
-    }
+    if (own)
+        log_level_order(level, "control");
     return say(ret_text, log_level_name(log_level_now()), told);
 }

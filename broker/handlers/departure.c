@@ -5,6 +5,7 @@
 #include "answer.h"
 #include "cost.h"
 #include "dispatch.h"
+#include "handover_out.h"
 #include "hedge.h"
 #include "logline.h"
 #include "notify.h"
@@ -275,5 +276,5 @@ void broker_drain(struct broker *broker)
 bool broker_drained(const struct broker *broker)
 {
     return broker->draining && broker->live == 0 && broker->now_us >= broker->drain_refuse_us &&
-           !transfer_replies_pending(broker);
+           !transfer_replies_pending(broker) && !handover_owes(broker);
 }

@@ -8,6 +8,7 @@
 #include "error_complete.h"
 #include "logline.h"
 #include "metrics_record.h"
+#include "sealed_in.h"
 #include "send.h"
 #include "departure.h"
 #include "fleet_order.h"
@@ -90,7 +91,8 @@ static void hello(struct broker *broker, struct message *message, const struct e
         return;
     }
     worker->identity = identity;
-    worker->transfers = (struct transfer_end){.able = worker->hello->bulk, .worker = worker};
+    worker->transfers =
+        (struct transfer_end){.able = worker->hello->bulk, .seals = worker->hello->sealed, .worker = worker};
     if (!old)
         old = fleet_other_by_uuid(&broker->fleet, worker);
     if (old && old->identity != identity) { /* a uuid belongs to the key that used it first */
@@ -118,7 +120,8 @@ static void on_result(struct broker *broker, struct worker *worker, struct messa
 {
     (void)env;
     (void)meta;
-    worker_result(broker, worker, message);
+    if (sealed_in_whole(broker, &worker->transfers, message))
+        worker_result(broker, worker, message);
 }
 
 static void on_credit(struct broker *broker, struct worker *worker, struct message *message, const struct envelope *env,

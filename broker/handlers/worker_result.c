@@ -25,13 +25,13 @@ static bool debugs(const struct dispatch *dispatch)
 
 static void learn(const struct broker *broker, struct dispatch *dispatch, const struct result_group *group)
 {
-    bool first = dispatch->open == dispatch->count;                                /* one time for the whole batch */
-    bool whole = group->facts.batch == 0 || group->facts.batch == dispatch->count; /* not split, no job left out */
-    if (first && whole && !debugs(dispatch) && dispatch->offer && group->env.status == PEN_OK &&
+    struct shared_run run = dispatch_run(dispatch, &group->facts);
+    bool first = dispatch->open == dispatch->count;
+    if (run.counts && !debugs(dispatch) && dispatch->offer && group->env.status == PEN_OK &&
         !(group->env.flags & FRAME_FLAG_PARTIAL)) {
-        latency_learn(&dispatch->offer->latency, dispatch->rows, group->facts.compute_us, broker->now_us);
+        record_run(dispatch, run, group->facts.compute_us);
+        latency_learn(&dispatch->offer->latency, run.rows, group->facts.compute_us, broker->now_us);
         offer_prepared(dispatch->offer, group->facts.decode_us);
-        record_measured(dispatch, group->facts.compute_us);
     }
     uint64_t away_us = broker->now_us - dispatch->sent_us;
     if (first && dispatch->count == 1 && group->facts.worker_us > 0 && group->facts.worker_us <= away_us)
@@ -109,7 +109,7 @@ static void take_result(struct broker *broker, struct worker *worker, struct dis
     PEN_ASSERT(!job || (job->state == JOB_DISPATCHED && (job->dispatch == dispatch || job->hedge == dispatch)),
                "the job of a slot that is awaited runs there, as itself or as its hedge");
     learn(broker, dispatch, group);
-    cost_settle(broker, dispatch, slot, (enum pen_status)group->env.status, group->facts.compute_us);
+    cost_settle(broker, dispatch, slot, (enum pen_status)group->env.status, &group->facts);
     record_stopped(broker, dispatch, (enum pen_status)group->env.status);
     if (group->env.status == PEN_OK)
         worker->jobs_done++;

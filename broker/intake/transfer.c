@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "assertion.h"
 #include "logline.h"
+#include "sealed_way.h"
 #include "send.h"
 #include "answer_send.h"
 
@@ -14,6 +15,7 @@ enum pen_status transfer_hub_init(struct transfer_hub *hub)
 {
     TAILQ_INIT(&hub->links);
     TAILQ_INIT(&hub->waiting);
+    TAILQ_INIT(&hub->sealed);
     hub->asked_until_us = hub->memory_us = UINT64_MAX;
     return table_init(&hub->clients) == PEN_OK && table_init(&hub->workers) == PEN_OK ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
@@ -23,6 +25,7 @@ void transfer_hub_fini(struct broker *broker)
     struct transfer_hub *hub = &broker->transfers;
     while (!TAILQ_EMPTY(&hub->links))
         transfer_reset(broker, TAILQ_FIRST(&hub->links)->end);
+    sealed_way_fini(broker);
     table_fini(&hub->clients);
     table_fini(&hub->workers);
 }
@@ -60,6 +63,7 @@ static void detach(struct broker *broker, struct transfer_link *link)
 void transfer_reset(struct broker *broker, struct transfer_end *end)
 {
     struct transfer_link *link = end->link;
+    sealed_way_reset(broker, end);
     if (!link)
         return;
     while (!TAILQ_EMPTY(&link->ins))

@@ -20,6 +20,10 @@
 static void count_end(struct broker *broker, struct job *job, enum pen_status status)
 {
     struct model *model = job->lane->model;
+    if (broker->owners[job->owner]->moves) {
+        broker->stats.jobs_handed++;
+        return;
+    }
     bool cancelled = status == PEN_ERR_CANCELLED;
     *(status == PEN_OK ? &model->jobs_done : cancelled ? &model->jobs_cancelled : &model->jobs_failed) += 1;
     if (job_is_part(broker, job))
@@ -32,6 +36,10 @@ static void count_end(struct broker *broker, struct job *job, enum pen_status st
 static void log_end(const struct broker *broker, const struct job *job, enum pen_status status)
 {
     char id[JOB_ID_TEXT_BYTES];
+    if (broker->owners[job->owner]->moves) {
+        log_event(LOG_DEBUG, "job_handed", "job=%s model=%s", job_id_text(job->id, id), job->lane->model->name);
+        return;
+    }
     enum log_level level = status == PEN_OK ? LOG_DEBUG : status == PEN_ERR_WORKER_LOST ? LOG_WARN : LOG_INFO;
     if (log_enabled(level))
         log_event(level, "job_done", "job=%s model=%s status=%s total_us=%" PRIu64 " attempts=%u",

@@ -49,6 +49,7 @@ void dispatch_raise(struct broker *broker, struct job *job, uint8_t priority)
     case JOB_LOOKUP:
     case JOB_HELD:
     case JOB_FOLLOWING:
+    case JOB_HANDED:
         states_reorder(job, priority);
         break;
     case JOB_STEPS:
@@ -160,6 +161,16 @@ static void detach_dispatched(struct broker *broker, struct job *job)
     dispatch->slots[slot].job = next;
 }
 
+void dispatch_unhand(struct broker *broker, struct job *job)
+{
+    struct handover *handover = &broker->neighbours.handover;
+    size_t bytes = shared_message_bytes(job->request);
+    PEN_ASSERT(handover->count > 0 && handover->bytes >= bytes, "what was offered to another broker was counted");
+    TAILQ_REMOVE(&handover->out, job, in_group);
+    handover->count--;
+    handover->bytes -= bytes;
+}
+
 void dispatch_detach(struct broker *broker, struct job *job)
 {
     struct job *next = NULL;
@@ -180,6 +191,10 @@ void dispatch_detach(struct broker *broker, struct job *job)
         break;
     case JOB_FOLLOWING:
         single_flight_leave(job->flight, job);
+        states_wait_no_more(broker, job);
+        break;
+    case JOB_HANDED:
+        dispatch_unhand(broker, job);
         states_wait_no_more(broker, job);
         break;
     case JOB_DISPATCHED:

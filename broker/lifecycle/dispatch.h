@@ -25,6 +25,9 @@ void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame);
  */
 void dispatch_detach(struct broker *broker, struct job *job);
 
+/* Takes a job (JOB_HANDED) from the list of those that another broker was offered; the caller places it anew. */
+void dispatch_unhand(struct broker *broker, struct job *job);
+
 /* A worker has come back and still runs a job that waits in its lane: makes the run the job's dispatch again. False:
    the worker does not serve the job any more, or there is no memory. */
 bool dispatch_adopt(struct broker *broker, struct worker *worker, struct job *job);

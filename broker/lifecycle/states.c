@@ -7,18 +7,19 @@
 /* Where a job may go from each state. A new record is JOB_LOOKUP, which is 0, until it is placed. */
 static const uint8_t next_states[] = {
     [JOB_LOOKUP] = BIT(JOB_LOOKUP) | BIT(JOB_QUEUED) | BIT(JOB_HELD) | BIT(JOB_FOLLOWING) | BIT(JOB_DONE),
-    [JOB_QUEUED] = BIT(JOB_QUEUED) | BIT(JOB_DISPATCHED) | BIT(JOB_STEPS) | BIT(JOB_DONE),
+    [JOB_QUEUED] = BIT(JOB_QUEUED) | BIT(JOB_DISPATCHED) | BIT(JOB_STEPS) | BIT(JOB_HANDED) | BIT(JOB_DONE),
     [JOB_HELD] = BIT(JOB_QUEUED) | BIT(JOB_DONE),
     [JOB_FOLLOWING] = BIT(JOB_QUEUED) | BIT(JOB_DISPATCHED) | BIT(JOB_STEPS) | BIT(JOB_DONE),
     [JOB_DISPATCHED] = BIT(JOB_QUEUED) | BIT(JOB_DONE),
     [JOB_STEPS] = BIT(JOB_QUEUED) | BIT(JOB_DONE),
+    [JOB_HANDED] = BIT(JOB_QUEUED) | BIT(JOB_DONE),
     [JOB_DONE] = 0,
 };
 _Static_assert(sizeof next_states == JOB_DONE + 1, "each state has a row");
 _Static_assert(JOB_DONE < 8, "a row has a bit for each state, and struct job has 4 bits for one");
 _Static_assert(OWNERS_MAX <= 16, "struct job has 4 bits for an owner");
 
-#define WAITING_STATES (BIT(JOB_LOOKUP) | BIT(JOB_QUEUED) | BIT(JOB_HELD) | BIT(JOB_FOLLOWING))
+#define WAITING_STATES (BIT(JOB_LOOKUP) | BIT(JOB_QUEUED) | BIT(JOB_HELD) | BIT(JOB_FOLLOWING) | BIT(JOB_HANDED))
 
 static bool waits(const struct job *job)
 {

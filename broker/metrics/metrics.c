@@ -164,23 +164,30 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 
 /* ---- recording ---- */
 
-void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason)
+/* The place of a number of jobs: powers of two, rounded up. */
+static unsigned size_of(uint32_t jobs)
 {
     unsigned size = 0;
-    PEN_ASSERT(jobs > 0, "a batch that was sent has jobs");
-    PEN_ASSERT(reason >= CLOSE_FIRST && reason <= CLOSE_LAST, "a batch that was sent closed for a reason");
     while (size + 1 < METRICS_BATCH_SIZES && (1u << size) < jobs)
         size++;
-    series->batches[size]++;
+    return size;
+}
+
+void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason)
+{
+    PEN_ASSERT(jobs > 0, "a batch that was sent has jobs");
+    PEN_ASSERT(reason >= CLOSE_FIRST && reason <= CLOSE_LAST, "a batch that was sent closed for a reason");
+    series->batches[size_of(jobs)]++;
     series->batch_jobs += jobs;
     series->closes[reason - CLOSE_FIRST]++;
 }
 
-void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)
+void series_run(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us)
 {
-    PEN_ASSERT(jobs > 0 && series->measured + jobs <= series->batch_jobs,
-               "only jobs that were sent in a batch are measured, and once each");
+    PEN_ASSERT(jobs > 0, "a run has jobs");
     histogram_add(&series->error, expect_us > us ? expect_us - us : us - expect_us);
+    series->runs[size_of(jobs)]++;
+    series->run_jobs += jobs;
     series->busy_us += us;
     series->measured += jobs;
 }

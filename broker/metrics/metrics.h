@@ -60,6 +60,8 @@ struct series_tally {
     struct histogram error;                /* |expected - measured| per batch: how good the forecast is */
     uint64_t batches[METRICS_BATCH_SIZES]; /* by number of jobs, rounded up to a power of two */
     uint64_t batch_jobs;
+    uint64_t runs[METRICS_BATCH_SIZES]; /* of workers, by number of jobs in the same way */
+    uint64_t run_jobs;
     uint64_t closes[CLOSE_COUNT]; /* index 0 is CLOSE_FIRST */
     uint64_t busy_us;             /* slot time spent; each batch counts once */
     uint64_t measured;            /* jobs of measured batches */
@@ -136,8 +138,8 @@ struct tenant_tally *metrics_tenant(struct metrics *metrics, uint32_t number, co
 
 /* A batch of `jobs` was sent; reason: why it closed, CLOSE_FIRST to CLOSE_LAST. */
 void series_batch(struct series_tally *series, uint32_t jobs, enum close_reason reason);
-/* A batch of `jobs` took `us` where `expect_us` were foreseen. */
-void series_measured(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
+/* A worker ran `jobs` together; it took `us` where `expect_us` were foreseen. */
+void series_run(struct series_tally *series, uint32_t jobs, uint64_t expect_us, uint64_t us);
 /*
  * A job has ended: counts it and keeps its trace among the recent, the slow and the failed, and with `keep` also in the
  * ring. series: NULL when no worker had the job. Takes over the trace's reference to its layers.

@@ -10,7 +10,7 @@
 
 struct stats {
     uint64_t early_hits; /* answered before their payload was sent */
-    /* An admitted job ends done, failed (expired: of these) or cancelled. */
+    /* An admitted job ends done, failed (expired: of these), cancelled or handed. */
     uint64_t jobs_admitted, jobs_done, jobs_failed, jobs_rejected, jobs_expired, jobs_cancelled, jobs_requeued,
         jobs_coalesced;
     uint64_t jobs_held_cold, jobs_held_unserved; /* admitted while their model slept; while it had no worker */
@@ -28,6 +28,11 @@ struct stats {
     uint64_t detached_taken, detached_again;  /* jobs taken from Redis; those that another broker had begun */
     uint64_t detached_duplicates;             /* detached results that came second and were thrown away */
     uint64_t chunks_in, chunks_out;           /* of large payloads, on bulk connections */
+    uint64_t clients_redirected;              /* sent to another broker */
+    uint64_t jobs_handed, jobs_taken_over;    /* to another broker while this one drained; from one that did */
+    uint64_t load, neighbours;                /* now: in thousandths of busy; other brokers that answer */
+    uint64_t sealed_in, sealed_out;           /* payloads that came and went as sealed memory */
+    uint64_t sealed_fallbacks;                /* payloads in sealed memory that were sent as bytes */
     uint64_t busy_waits;                      /* busy waits of the loop before it slept (--spin) */
     uint64_t messages_bad;                    /* dropped: malformed, not our protocol, or unexpected */
 };

@@ -37,6 +37,12 @@ static void keep_number(struct result_facts *facts, uint64_t field, uint64_t val
     case RESULT_META_BATCH_SIZE:
         facts->batch = value;
         break;
+    case RESULT_META_BATCH_ROWS:
+        facts->batch_rows = value;
+        break;
+    case RESULT_META_BATCH_PLACE:
+        facts->batch_place = value;
+        break;
     case RESULT_META_PRECISION:
         facts->precision = value;
         break;

@@ -30,6 +30,8 @@ struct result_facts {
     uint64_t compute_us, worker_us;
     uint64_t wait_us, decode_us, gather_us, split_us;
     uint64_t batch; /* jobs that ran together; 0 = the worker does not say */
+    uint64_t batch_rows,
+        batch_place; /* their rows, and which of them it is; rows 0 = an old worker: those of its dispatch */
     uint64_t precision;
     const uint8_t *backend;
     size_t backend_bytes;

@@ -109,6 +109,10 @@ static void put_broker(const struct snapshot *s, struct writer *w)
                 "Results of detached jobs that came second and were thrown away.", stats->detached_duplicates);
     line_single(w, "bulk_chunks_received_total", "counter", "Chunks of large payloads that came in.", stats->chunks_in);
     line_single(w, "bulk_chunks_sent_total", "counter", "Chunks of large payloads that went out.", stats->chunks_out);
+    line_single(w, "sealed_received_total", "counter", "Payloads that came as sealed memory.", stats->sealed_in);
+    line_single(w, "sealed_sent_total", "counter", "Payloads that went on as sealed memory.", stats->sealed_out);
+    line_single(w, "sealed_fallbacks_total", "counter", "Payloads in sealed memory that were sent as bytes.",
+                stats->sealed_fallbacks);
     line_single(w, "jobs_coalesced_total", "counter", "Jobs that waited for an identical one instead of running.",
                 stats->jobs_coalesced);
     line_family(w, "jobs_held_total", "counter",
@@ -127,6 +131,16 @@ static void put_broker(const struct snapshot *s, struct writer *w)
     line_single(w, "workers_lost_total", "counter", "Workers that vanished or fell silent.", stats->workers_lost);
     lines_losses(w, stats);
     line_single(w, "clients_lost_total", "counter", "Clients that vanished or fell silent.", stats->clients_lost);
+    line_single(w, "load_thousandths", "gauge",
+                "How busy the broker is, in thousandths of --busy-jobs or --busy-clients, whichever is more.",
+                stats->load);
+    line_single(w, "neighbours", "gauge", "Other brokers (--neighbours) that answer.", stats->neighbours);
+    line_single(w, "clients_redirected_total", "counter", "Clients that were sent to another broker.",
+                stats->clients_redirected);
+    line_single(w, "jobs_handed_total", "counter", "Jobs handed to another broker while this one drained.",
+                stats->jobs_handed);
+    line_single(w, "jobs_taken_over_total", "counter", "Jobs taken over from a broker that drained.",
+                stats->jobs_taken_over);
     line_single(w, "memory_refused_total", "counter", "Jobs turned away because the broker was near its memory limit.",
                 stats->memory_refused);
     line_single(w, "busy_waits_total", "counter", "Waits for messages that were spent awake (--spin).",

@@ -69,12 +69,14 @@ static void put_stages(const struct snapshot *s, struct writer *w)
     }
 }
 
-static void put_batch_sizes(const struct series_tally *series, struct writer *w)
+/* sizes: [METRICS_BATCH_SIZES], with `jobs` in all. */
+static void put_sizes(const struct series_tally *series, const char *name, const uint64_t *sizes, uint64_t jobs,
+                      struct writer *w)
 {
     uint64_t count = 0;
     for (unsigned size = 0; size <= METRICS_BATCH_SIZES; size++) {
-        count += size < METRICS_BATCH_SIZES ? series->batches[size] : 0;
-        line_open(w, "batch_jobs", "_bucket");
+        count += size < METRICS_BATCH_SIZES ? sizes[size] : 0;
+        line_open(w, name, "_bucket");
         line_series(w, series);
         if (size < METRICS_BATCH_SIZES)
             line_number(w, "le", 1u << size);
@@ -84,10 +86,10 @@ static void put_batch_sizes(const struct series_tally *series, struct writer *w)
         line_value(w, count);
     }
     for (int sum = 1; sum >= 0; sum--) {
-        line_open(w, "batch_jobs", sum ? "_sum" : "_count");
+        line_open(w, name, sum ? "_sum" : "_count");
         line_series(w, series);
         line_close(w);
-        line_value(w, sum ? series->batch_jobs : count);
+        line_value(w, sum ? jobs : count);
     }
 }
 
@@ -96,7 +98,12 @@ static void put_batches(const struct snapshot *s, struct writer *w)
     line_family(w, "batch_jobs", "histogram", "Jobs per batch.");
     for (uint32_t i = 0; i < s->series_count; i++) {
         if (shown(s, i))
-            put_batch_sizes(&s->series[i], w);
+            put_sizes(&s->series[i], "batch_jobs", s->series[i].batches, s->series[i].batch_jobs, w);
+    }
+    line_family(w, "run_jobs", "histogram", "Jobs that ran together on a worker.");
+    for (uint32_t i = 0; i < s->series_count; i++) {
+        if (shown(s, i))
+            put_sizes(&s->series[i], "run_jobs", s->series[i].runs, s->series[i].run_jobs, w);
     }
     line_family(w, "batches_total", "counter", "Batches by the reason why they closed.");
     for (uint32_t i = 0; i < s->series_count; i++) {

@@ -52,15 +52,13 @@ bool transfer_sends(const struct transfer_end *end)
     return end->link && end->link->outs_count > 0;
 }
 
-/* The header is shared with the kept message: the number goes into a copy. */
-static bool number_header(zmq_msg_t *header, uint32_t number)
+bool header_own(zmq_msg_t *header)
 {
     zmq_msg_t copy;
     size_t bytes = zmq_msg_size(header);
     if (zmq_msg_init_size(&copy, bytes) != 0)
         return false;
     memcpy(zmq_msg_data(&copy), zmq_msg_data(header), bytes);
-    frame_set_transfer(zmq_msg_data(&copy), number);
     zmq_msg_move(header, &copy);
     zmq_msg_close(&copy);
     return true;
@@ -77,10 +75,11 @@ bool transfer_begin(struct broker *broker, struct transfer_end *end, struct job_
     bulk_init(&out->run, link->numbers);
     for (uint32_t i = 1; i < shared->count; i++)
         bulk_add(&out->run, zmq_msg_size(&shared->frames[i]));
-    if (!number_header(header, out->run.number)) {
+    if (!header_own(header)) {
         free(out);
         return false;
     }
+    frame_set_transfer(zmq_msg_data(header), out->run.number);
     out->id = id;
     out->shared = shared_message_retain(shared);
     if (link->outs_count++ == 0)

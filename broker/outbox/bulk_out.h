@@ -33,6 +33,9 @@ struct transfer_link {
 struct transfer_link *transfer_link_of(struct broker *broker, struct transfer_end *end); /* made when missing */
 void transfer_out_free(struct transfer_link *link, struct transfer_out *out);
 
+/* A header is shared with the message that is kept: makes it a copy, to be written. False without memory. */
+bool header_own(zmq_msg_t *header);
+
 /* True when the message's frames should go to this peer as chunks. */
 bool transfer_wanted(const struct broker *broker, const struct transfer_end *end, const struct shared_message *shared);
 /* True when as many transfers go to this peer as may at a time: another one must wait. */

@@ -2,6 +2,7 @@
 
 #include "assertion.h"
 #include "bulk_out.h"
+#include "sealed_way.h"
 
 bool outgoing_begin(struct outgoing *outgoing, struct port *port, uint32_t peer, struct transfer_end *end)
 {
@@ -20,6 +21,20 @@ static void put_frame(struct outgoing *outgoing, zmq_msg_t *frame)
     zmq_msg_init(&outgoing->last);
     zmq_msg_move(&outgoing->last, frame);
     zmq_msg_close(frame);
+}
+
+static uint64_t payload_bytes(const struct shared_message *shared)
+{
+    return shared_message_bytes(shared) - zmq_msg_size(&shared->frames[0]);
+}
+
+/* A payload in sealed memory goes as a descriptor. Its bytes count as sent: the peer has not read them. */
+static bool give(struct broker *broker, struct outgoing *outgoing, struct shared_message *shared, zmq_msg_t *header)
+{
+    if (!sealed_way_send(broker, outgoing->end, shared, header))
+        return false;
+    outgoing->given += payload_bytes(shared);
+    return true;
 }
 
 /* A large payload is only announced: the peer asks for it when it wants it. */
@@ -41,7 +56,8 @@ void outgoing_group(struct broker *broker, struct outgoing *outgoing, struct sha
         shared_message_frame(shared, 0, &frame);
         header = &frame;
     }
-    uint32_t count = announce(broker, outgoing, shared, header) ? 1 : shared->count;
+    bool apart = give(broker, outgoing, shared, header) || announce(broker, outgoing, shared, header);
+    uint32_t count = apart ? 1 : shared->count;
     put_frame(outgoing, header);
     for (uint32_t i = 1; i < count; i++) {
         shared_message_frame(shared, i, &frame);
@@ -54,5 +70,5 @@ uint64_t outgoing_end(struct outgoing *outgoing)
 {
     PEN_ASSERT(outgoing->groups > 0, "a message that leaves has a group");
     outgoing->port->part(outgoing->port, &outgoing->last, FRAME_LAST);
-    return outgoing->bytes;
+    return outgoing->bytes + outgoing->given;
 }

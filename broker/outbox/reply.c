@@ -37,13 +37,13 @@ static void hint_patch(const struct job *job, enum pen_status status, struct pat
 }
 
 static void run_patch(const struct broker *broker, const struct job *job, const struct dispatch *dispatch,
-                      struct patch *ret_patch)
+                      const struct result_facts *facts, struct patch *ret_patch)
 {
     *ret_patch = (struct patch){.used = 0};
     uint64_t started_us = dispatch->sent_us > job->admitted_us ? dispatch->sent_us : job->admitted_us;
     patch_number(ret_patch, RESULT_META_QUEUE_US, started_us - job->admitted_us);
     patch_number(ret_patch, RESULT_META_TOTAL_US, broker->now_us - job->admitted_us);
-    patch_number(ret_patch, RESULT_META_BATCH_SIZE, dispatch->count);
+    patch_number(ret_patch, RESULT_META_BATCH_SIZE, dispatch_run(dispatch, facts).jobs);
     patch_text(ret_patch, RESULT_META_BATCH_REASON, close_reason_name(dispatch->reason));
     patch_number(ret_patch, RESULT_META_ATTEMPTS, job->attempts);
 }
@@ -61,9 +61,10 @@ static void whole_patch(const struct broker *broker, const struct job *job, cons
 
 static void hit_patch(uint64_t total_us, const struct model *model, uint64_t age_us, struct patch *ret_patch)
 {
-    static const uint32_t zeroes[] = {RESULT_META_QUEUE_US,   RESULT_META_COMPUTE_US, RESULT_META_WORKER_US,
-                                      RESULT_META_BATCH_SIZE, RESULT_META_ATTEMPTS,   RESULT_META_WORKER_WAIT_US,
-                                      RESULT_META_GATHER_US,  RESULT_META_SPLIT_US};
+    static const uint32_t zeroes[] = {RESULT_META_QUEUE_US,   RESULT_META_COMPUTE_US,  RESULT_META_WORKER_US,
+                                      RESULT_META_BATCH_SIZE, RESULT_META_ATTEMPTS,    RESULT_META_WORKER_WAIT_US,
+                                      RESULT_META_BATCH_ROWS, RESULT_META_BATCH_PLACE, RESULT_META_GATHER_US,
+                                      RESULT_META_SPLIT_US};
     *ret_patch = (struct patch){.used = 0};
     patch_number(ret_patch, RESULT_META_CACHED, 1);
     patch_number(ret_patch, RESULT_META_AGE_US, age_us);
@@ -99,7 +100,7 @@ struct shared_message *reply_result(struct broker *broker, const struct job *job
     env.minor = FRAME_VERSION_MINOR;
     env.job = job->id;
     if (dispatch)
-        run_patch(broker, job, dispatch, &patch);
+        run_patch(broker, job, dispatch, &group->facts, &patch);
     else
         whole_patch(broker, job, group, &patch);
     hint_patch(job, (enum pen_status)env.status, &patch);

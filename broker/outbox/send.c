@@ -3,8 +3,10 @@
 #include <inttypes.h>
 
 #include "control.pb-c.h"
+#include "endpoints.h"
 #include "logline.h"
 #include "pack.h"
+#include "sealed_way.h"
 #include "version.h"
 
 void broker_client_gone(struct broker *broker, struct session *session)
@@ -60,9 +62,11 @@ void broker_cancel(struct broker *broker, struct worker *worker, struct job_id i
     broker_send_worker(broker, worker, &env, NULL, 0);
 }
 
-void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text)
+static void welcome_send(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status,
+                         const char *text, const char *elsewhere)
 {
-    uint8_t meta[PEN_ERROR_TEXT_BYTES + 256];
+    uint8_t meta[PEN_ERROR_TEXT_BYTES + ENDPOINTS_ONE_BYTES_MAX + 512];
+    char *redirect[] = {(char *)(uintptr_t)elsewhere};
     const struct options *options = broker->options;
     struct envelope env = envelope_make(FRAME_WELCOME);
     Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
@@ -83,7 +87,32 @@ void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enu
     welcome.bulk_port = port->bulk_number;
     welcome.pack_bytes = pack_bytes_taken((uint64_t)options->max_frame_bytes);
     welcome.digest_first_bytes = digest_first_bytes(broker);
+    welcome.redirect = redirect;
+    welcome.n_redirect = elsewhere ? 1 : 0;
+    if (status == PEN_OK)
+        sealed_way_welcome(broker, port, peer, &welcome);
     port_send(port, peer, &env, meta, penstock__welcome__pack(&welcome, meta));
+}
+
+void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text)
+{
+    welcome_send(broker, port, peer, status, text, NULL);
+}
+
+void broker_welcome_client(struct broker *broker, uint32_t peer, const char *elsewhere)
+{
+    welcome_send(broker, broker->clients, peer, PEN_OK, "", elsewhere);
+}
+
+void broker_resume_at(struct broker *broker, struct session *session, const char *endpoint)
+{
+    uint8_t meta[ENDPOINTS_ONE_BYTES_MAX + 16];
+    char *redirect[] = {(char *)(uintptr_t)endpoint};
+    struct envelope env = envelope_make(FRAME_RESUME);
+    Penstock__Resume resume = PENSTOCK__RESUME__INIT;
+    resume.redirect = redirect;
+    resume.n_redirect = 1;
+    broker_send_client(broker, session, &env, meta, penstock__resume__pack(&resume, meta));
 }
 
 void broker_resume(struct broker *broker, struct port *port, uint32_t peer)

@@ -34,8 +34,12 @@ void broker_refuse_version(struct broker *broker, struct port *port, struct igno
 bool broker_ignores(const struct ignored *ignored, uint32_t peer); /* the peer was told already */
 /* WELCOME with the broker's settings, or with a reason. */
 void broker_welcome(struct broker *broker, struct port *port, uint32_t peer, enum pen_status status, const char *text);
+/* The same to a client that is welcome; elsewhere: the broker to which it had better go, NULL = it is at the right one. */
+void broker_welcome_client(struct broker *broker, uint32_t peer, const char *elsewhere);
 /* Sends RESUME: the broker does not know or trust the peer any more, so the peer must say hello again. */
 void broker_resume(struct broker *broker, struct port *port, uint32_t peer);
+/* The same to a client that follows: it is to go to that broker. */
+void broker_resume_at(struct broker *broker, struct session *session, const char *endpoint);
 
 /* Answers a question that could not be answered at once. */
 void send_control_reply(struct broker *broker, struct session *session, uint64_t serial, enum pen_status status,

@@ -249,8 +249,8 @@ static Penstock__Explanation *fill(struct explain_writer *w, const struct explai
 static Penstock__Explanation *explain_live(struct explain_writer *w, struct job *job)
 {
     static const char *const states[] = {
-        [JOB_LOOKUP] = "lookup",      [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following",
-        [JOB_DISPATCHED] = "running", [JOB_STEPS] = "running", [JOB_HELD] = "queued"};
+        [JOB_LOOKUP] = "lookup", [JOB_QUEUED] = "queued", [JOB_FOLLOWING] = "following", [JOB_DISPATCHED] = "running",
+        [JOB_STEPS] = "running", [JOB_HELD] = "queued",   [JOB_HANDED] = "queued"};
     char text[SENTENCE_BYTES] = "";
     struct explained_step steps[ENSEMBLE_PLAN_STEPS_MAX];
     struct explained e;

@@ -49,10 +49,12 @@ void record_dispatch(struct broker *broker, struct dispatch *dispatch)
     series_batch(dispatch->series, dispatch->count, dispatch->reason);
 }
 
-void record_measured(const struct dispatch *dispatch, uint64_t compute_us)
+void record_run(const struct dispatch *dispatch, struct shared_run run, uint64_t compute_us)
 {
+    bool own = run.rows == dispatch->rows || !dispatch->offer;
+    uint64_t expect_us = own ? dispatch->expect_us : latency_expect_us(&dispatch->offer->latency, run.rows);
     if (dispatch->series)
-        series_measured(dispatch->series, dispatch->count, dispatch->expect_us, compute_us);
+        series_run(dispatch->series, run.jobs, expect_us, compute_us);
 }
 
 void record_saved(struct broker *broker, struct model *model, uint64_t us)
@@ -161,6 +163,7 @@ static void tell_run(const struct broker *broker, const struct job *job, const s
     if (!ending->group)
         return;
     const struct result_facts *facts = &ending->group->facts;
+    trace->batch = dispatch_run(dispatch, facts).jobs;
     uint64_t there_us = broker->now_us - dispatch->sent_us;
     trace->compute_us = facts->compute_us;
     trace->worker_us = facts->worker_us;
@@ -207,10 +210,13 @@ static void finish_life(struct broker *broker, struct model_tally *model, struct
     metrics_end(broker->metrics, model, series, trace, keep);
 }
 
-/* The job's share of the time of its batch. */
-static uint64_t own_compute_us(const struct job *job, const struct dispatch *dispatch, uint64_t compute_us)
+/* The job's share of the time of its run. */
+static uint64_t own_compute_us(const struct job *job, const struct ending *ending, uint64_t compute_us)
 {
-    return dispatch && dispatch->rows > job->rows ? compute_us * job->rows / dispatch->rows : compute_us;
+    if (!ending->dispatch)
+        return compute_us;
+    uint32_t rows = ending->group ? dispatch_run(ending->dispatch, &ending->group->facts).rows : ending->dispatch->rows;
+    return rows > job->rows ? compute_us * job->rows / rows : compute_us;
 }
 
 /* What a tenant is billed for: whole jobs by how they ended, and the time of devices for parts, too. */
@@ -251,7 +257,7 @@ void record_end(struct broker *broker, const struct job *job, enum pen_status st
         explain_text(trace.error, sizeof trace.error, ending->text);
     tell_origin(broker, job, &trace);
     bool part = job_is_part(broker, job);
-    uint64_t device_us = ending->how == FINISH_COMPUTED ? own_compute_us(job, ending->dispatch, trace.compute_us) : 0;
+    uint64_t device_us = ending->how == FINISH_COMPUTED ? own_compute_us(job, ending, trace.compute_us) : 0;
     tenant->jobs += !part; /* only the whole job is counted */
     tenant->bytes_out += part ? 0 : reply_bytes;
     tenant->compute_us += device_us;

@@ -33,7 +33,8 @@ void record_heartbeat(const struct broker *broker, struct worker *worker, const 
 
 void record_admitted(struct broker *broker, const struct job *job);
 void record_dispatch(struct broker *broker, struct dispatch *dispatch); /* call it once per batch that was sent */
-void record_measured(const struct dispatch *dispatch, uint64_t compute_us);
+/* A run of the worker took compute_us; call it once per run, before the forecast learns of it. */
+void record_run(const struct dispatch *dispatch, struct shared_run run, uint64_t compute_us);
 /* Slot time that was not used because a run was stopped. */
 void record_saved(struct broker *broker, struct model *model, uint64_t us);
 void record_requeue(struct broker *broker, struct job *job);

@@ -26,6 +26,7 @@
 #include "parked.h"
 #include "metrics.h"
 #include "model.h"
+#include "neighbour.h"
 #include "options.h"
 #include "port.h"
 #include "quarantine.h"
@@ -87,6 +88,7 @@ struct broker {
     struct quarantine *quarantine;
     struct labels labels;              /* names for versions */
     struct shadow shadow;              /* jobs that are copied to another version */
+    struct neighbours neighbours;      /* other brokers of the pool */
     struct cluster *cluster;           /* borrowed; state shared by the brokers of one Redis; NULL = none */
     struct fleet_orders *fleet_orders; /* orders that workers carry out */
     struct sequences *sequences;       /* sequences: jobs that use the state that a worker keeps */

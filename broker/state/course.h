@@ -59,12 +59,21 @@ struct job_course {
 enum course_kind { COURSE_PLAIN, COURSE_ENSEMBLE, COURSE_SEQUENCE, COURSE_COUNT };
 
 /* Index into broker->owners. Tests may add kinds behind the last one. */
-enum job_owner_kind { OWNER_CLIENT, OWNER_STEP, OWNER_DETACHED, OWNER_SHADOW, OWNER_COUNT, OWNERS_MAX = 16 };
+enum job_owner_kind {
+    OWNER_CLIENT,
+    OWNER_STEP,
+    OWNER_DETACHED,
+    OWNER_SHADOW,
+    OWNER_HANDED,
+    OWNER_COUNT,
+    OWNERS_MAX = 16
+};
 
 /* Who is told a job's end. */
 struct job_owner {
     const char *name;
-    bool part; /* its jobs are parts of a job that a client sent; only the client's job is counted and pays */
+    bool part;  /* its jobs are parts of a job that a client sent; only the client's job is counted and pays */
+    bool moves; /* its jobs go on at another broker: here they are neither done nor failed */
     /* A partial result (FRAME_FLAG_PARTIAL); the job goes on. NULL: it is dropped. */
     void (*result)(struct broker *broker, struct job *job, struct result_group *group);
     /*

@@ -408,6 +408,24 @@ size_t worker_bytes_max(const struct worker *worker)
     return told > 0 && safe < CREDIT_BYTES ? (size_t)safe : CREDIT_BYTES;
 }
 
+static uint32_t within(uint64_t told, uint32_t most)
+{
+    return told < 1 ? 1 : told < most ? (uint32_t)told : most;
+}
+
+struct shared_run dispatch_run(const struct dispatch *dispatch, const struct result_facts *facts)
+{
+    uint32_t most =
+        dispatch->offer && dispatch->offer->rows_max > dispatch->rows ? dispatch->offer->rows_max : dispatch->rows;
+    if (facts->batch_rows > 0) {
+        uint32_t rows = within(facts->batch_rows, most);
+        return (struct shared_run){.jobs = within(facts->batch, rows), .rows = rows, .counts = facts->batch_place == 0};
+    }
+    bool whole = facts->batch == 0 || facts->batch == dispatch->count; /* not split, no job left out */
+    return (struct shared_run){
+        .jobs = dispatch->count, .rows = dispatch->rows, .counts = whole && dispatch->open == dispatch->count};
+}
+
 /* A mean with weight 1/8 for the newest, as of the time of runs. */
 void offer_prepared(struct offer *offer, uint64_t decode_us)
 {

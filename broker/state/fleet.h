@@ -68,6 +68,15 @@ struct dispatch {
 };
 TAILQ_HEAD(dispatch_list, dispatch);
 
+/* The jobs that shared a run with one of a dispatch. A worker composes batches behind its decoders: they may be fewer than were sent together, or of several
+   dispatches. */
+struct shared_run {
+    uint32_t jobs, rows;
+    bool counts; /* this result is the one by which the run is counted */
+};
+/* As the result tells it, within what the worker may run. Older workers do not tell it: they run what was sent together. */
+struct shared_run dispatch_run(const struct dispatch *dispatch, const struct result_facts *facts);
+
 struct worker {
     struct link link;
     TAILQ_ENTRY(worker) in_fleet;

@@ -9,7 +9,8 @@
 
 const char *job_state_name(enum job_state state)
 {
-    static const char *const names[] = {"lookup", "queued", "held", "following", "dispatched", "steps", "done"};
+    static const char *const names[] = {"lookup",     "queued", "held",   "following",
+                                        "dispatched", "steps",  "handed", "done"};
     _Static_assert(sizeof names / sizeof names[0] == JOB_DONE + 1, "each state has a name");
     return names[state];
 }

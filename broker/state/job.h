@@ -25,6 +25,7 @@ enum job_state {
     JOB_FOLLOWING,  /* queued: an identical job in flight answers for it */
     JOB_DISPATCHED, /* a worker has it */
     JOB_STEPS,      /* of an ensemble: its steps run as jobs of their own */
+    JOB_HANDED,     /* queued: it was offered to another broker, whose word is awaited */
     JOB_DONE,       /* answered; the reply is kept until acknowledged */
 };
 const char *job_state_name(enum job_state state);

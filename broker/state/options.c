@@ -83,6 +83,9 @@ static const struct setting table[] = {
      "replies that one client may leave unread before they are held back"},
     {"bulk-from", SETTING_BYTES, AT(bulk_from), "1MiB", "bytes", 0, 64 * GIB, NULL,
      "payloads of more bytes travel in chunks on a connection of their own, so that small jobs pass them; 0 = none do"},
+    {"sealed-from", SETTING_BYTES, AT(sealed_from), "128KiB", "bytes", 0, 64 * GIB, NULL,
+     "payloads of more bytes travel as sealed memory between processes of this host, by a descriptor, so that nobody "
+     "copies them; 0 = none do"},
     {"bulk-clients", SETTING_TEXT, AT(bulk_clients), "none", NULL, 0, 0, NULL,
      "where clients connect for chunks, tcp:// at the host of --listen-clients: a thread that gives way to all others "
      "carries them then; none = at --listen-clients"},
@@ -136,6 +139,13 @@ static const struct setting table[] = {
      "a job that should be done later than its deadline by more than a quarter of it is refused at once"},
     {"tenant-weight", SETTING_LIST, AT(tenant_weights), NULL, NULL, 0, 0, NULL,
      "NAME=N: the tenant gets N times the share of one without, 1 to 1000 (may be repeated)"},
+    {"neighbours", SETTING_TEXT, AT(neighbours), "", NULL, 0, 0, NULL,
+     "other brokers of the pool, as clients reach them, separated by commas: a busy broker sends new clients there, "
+     "and "
+     "one that drains its waiting jobs; this broker itself may be in the list"},
+    {"busy-jobs", SETTING_INT, AT(busy_jobs), "0", "jobs", 0, 100000000, NULL,
+     "jobs of clients, waiting and running, with which this broker is busy; 0 = jobs make it never busy"},
+    {"busy-clients", SETTING_INT, AT(busy_clients), "0", "clients", 0, 65536, NULL, "the same for connected clients"},
     {"drain-delay", SETTING_DURATION, AT(drain_delay_us), "0", NULL, 0, HOUR, NULL,
      "after SIGTERM: how long new jobs are still taken; then they wait in their clients for the broker that comes "
      "next"},

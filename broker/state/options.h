@@ -29,7 +29,7 @@ struct options {
     int64_t queue_limit, queue_bytes, max_job_bytes, max_frame_bytes, peer_bytes;
     int64_t heartbeat_us, liveness_us, grace_us, worker_wait_us, wake_wait_us, remember_us, restart_wait_us;
     int64_t replies_bytes, replies_age_us;
-    int64_t bulk_from;
+    int64_t bulk_from, sealed_from;
     const char *journal; /* "" = no detached jobs */
     int64_t journal_bytes, detached_ttl_us;
     const char *detached; /* where detached jobs are kept: auto, none, journal, redis://... */
@@ -40,6 +40,8 @@ struct options {
     bool refuse_late;
     struct setting_list tenant_weights;
     int64_t drain_delay_us, drain_timeout_us;
+    const char *neighbours; /* "" = none */
+    int64_t busy_jobs, busy_clients;
     int64_t spin_us, wake_slice_us, digest_first;
     const char *digest_text;
     const char *log_level_text, *log_format;

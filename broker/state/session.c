@@ -111,9 +111,10 @@ struct session *session_new(struct sessions *sessions, uint64_t uuid)
     TAILQ_INIT(&session->live);
     TAILQ_INIT(&session->kept);
     table_insert(&sessions->by_uuid, &session->by_uuid, table_hash(&sessions->by_uuid, uuid, 0));
-    /* Without a connection yet: its place by peer is taken by session_connect. */
+    /* Without a connection yet: its place by peer is taken by session_connect. Many may have none, so each has a hash of
+       its own: equal ones would be one long row to search. */
     link_init(&session->link, 0, -1, 0);
-    table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, 0, 0));
+    table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, uuid, 1));
     TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
     sessions->count++;
     PEN_ASSERT(sessions->count <= SESSIONS_MAX, "there are no more sessions than the limit");

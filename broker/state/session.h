@@ -52,6 +52,10 @@ struct session {
     uint32_t unsent;
     uint32_t sequences; /* number of open ones */
     bool detached;      /* the broker's own, for detached jobs: it has no connection and does not end */
+    bool follows;       /* it goes where RESUME sends it */
+    bool gave;          /* jobs of it were handed to another broker */
+    bool told;          /* where: it was sent there once */
+    bool stays;         /* the other broker did not take a job of it: it goes only when nothing is left here */
     bool notices;       /* it asked to be told why jobs wait: NOTICE */
     bool missed;        /* a reply was dropped before it could be sent: the client must send its jobs again */
 };

@@ -20,21 +20,28 @@ struct session;
 struct worker;
 struct transfer_link;
 struct transfer_in;
+struct sealed_end;
+struct parcel_door;
 
 /* The transfers of one session or worker. */
 struct transfer_end {
     bool able;               /* its hello said that it takes chunks */
+    bool seals;              /* its hello said that it knows sealed memory */
     struct session *session; /* the peer: one of the two is set */
     struct worker *worker;
     struct transfer_link *link; /* NULL: no transfer yet */
+    struct sealed_end *sealed;  /* NULL: it was not told of the socket for sealed memory (outbox/sealed_way.h) */
 };
 
 TAILQ_HEAD(transfer_links, transfer_link);
 TAILQ_HEAD(transfer_ins, transfer_in);
+TAILQ_HEAD(sealed_ends, sealed_end);
 
 struct transfer_hub {
     struct table clients, workers; /* bulk connections by routing id */
     struct transfer_links links;
+    struct sealed_ends sealed;
+    struct parcel_door *door;    /* borrowed; where peers of this host bind their sockets; NULL: nowhere */
     struct transfer_ins waiting; /* announced jobs without credit, oldest first */
     uint32_t open;               /* transfers of clients that have credit */
     uint64_t bytes;              /* bytes announced by clients that are not jobs yet */

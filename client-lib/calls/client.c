@@ -90,6 +90,7 @@ static enum pen_status client_new(const struct pen_client_options *o, struct pen
     c->tenant = has_tenant ? strdup(o->tenant) : NULL;
     c->unreachable_us = o->unreachable_us > 0 ? o->unreachable_us : 0;
     c->tell_drain = o->tell_drain;
+    c->stays = o->stays;
     c->grace_us = o->grace_us;
     c->bytes_max = o->bytes_max;
     c->jobs_max = o->jobs_max;

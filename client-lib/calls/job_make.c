@@ -5,6 +5,7 @@
 
 #include "contract.h"
 #include "core.h"
+#include "parcels.h"
 
 void pen_job_options_init(struct pen_job_options *options, size_t struct_bytes)
 {
@@ -37,12 +38,13 @@ static struct pen_job_options options_known(const struct pen_job_options *option
     return known;
 }
 
-static enum digest_kind digest_kind_now(struct pen_client *c)
+/* What the broker wants, as far as it is known now. */
+static void broker_wishes(struct pen_client *c, struct job_order *order)
 {
     pthread_mutex_lock(&c->lock);
-    enum digest_kind kind = c->session.digest_kind;
+    order->digest_kind = c->session.digest_kind;
+    order->sealed_from = parcels_from(c);
     pthread_mutex_unlock(&c->lock);
-    return kind;
 }
 
 static enum pen_status job_from(struct pen_client *c, const struct pen_job_options *options, enum job_inputs inputs,
@@ -54,8 +56,8 @@ static enum pen_status job_from(struct pen_client *c, const struct pen_job_optio
         .inputs = inputs,
         .release = inputs == JOB_INPUTS_BORROWED ? options->release : NULL,
         .release_arg = options->release_arg,
-        .digest_kind = digest_kind_now(c),
     };
+    broker_wishes(c, &order);
     return job_new(c, &order, ret_job, reterr);
 }
 

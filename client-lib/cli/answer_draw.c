@@ -146,10 +146,27 @@ static void label_text(const cJSON *object, char *text, size_t room)
     }
 }
 
+/* A turned box, by its corners. */
+static void corners_draw(const struct drawing *drawing, const cJSON *corners, struct ink ink)
+{
+    double at[4][2];
+    bool whole = true;
+    for (int i = 0; i < 4; i++) {
+        const cJSON *corner = cJSON_GetArrayItem(corners, i);
+        at[i][0] = number_at(corner, 0) * drawing->scale_x;
+        at[i][1] = number_at(corner, 1) * drawing->scale_y;
+        whole &= isfinite(at[i][0]) && isfinite(at[i][1]);
+    }
+    for (int i = 0; whole && i < 4; i++) {
+        canvas_line(drawing->canvas, at[i], at[(i + 1) % 4], drawing->line, ink);
+    }
+}
+
 static void object_draw(const struct drawing *drawing, const cJSON *object, unsigned index)
 {
     const cJSON *box = cJSON_GetObjectItemCaseSensitive(object, "box"),
-                *points = cJSON_GetObjectItemCaseSensitive(object, "points");
+                *points = cJSON_GetObjectItemCaseSensitive(object, "points"),
+                *corners = cJSON_GetObjectItemCaseSensitive(object, "corners");
     struct ink ink = canvas_ink(drawing->skeleton ? index : (unsigned)number(object, "class", 0));
     double edges[4], corner[2];
     char text[128];
@@ -158,7 +175,11 @@ static void object_draw(const struct drawing *drawing, const cJSON *object, unsi
     }
     corner[0] = edges[0];
     corner[1] = edges[1];
-    canvas_box(drawing->canvas, edges, drawing->line, ink);
+    if (cJSON_GetArraySize(corners) == 4) {
+        corners_draw(drawing, corners, ink);
+    } else {
+        canvas_box(drawing->canvas, edges, drawing->line, ink);
+    }
     points_draw(drawing, points, ink);
     points_draw(drawing, cJSON_GetObjectItemCaseSensitive(object, "mesh"), ink);
     label_text(object, text, sizeof text);

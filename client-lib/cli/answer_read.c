@@ -48,6 +48,16 @@ static cJSON *points(const struct pen_tensor *t, size_t object, size_t count)
     return list;
 }
 
+/* x and y of the four corners of a turned box. */
+static cJSON *corners(const struct pen_tensor *t, size_t object)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < 4; i++) {
+        cJSON_AddItemToArray(list, numbers(t, (object * 4 + i) * 2, 2));
+    }
+    return list;
+}
+
 static bool is(const struct pen_tensor *t, uint32_t rank, int64_t last)
 {
     return t && t->rank == rank && t->dims[0] >= 1 && t->dims[rank - 1] == last;
@@ -56,7 +66,7 @@ static bool is(const struct pen_tensor *t, uint32_t rank, int64_t last)
 static void object_add(cJSON *list, const pen_result *result, const struct pen_tensor *boxes, size_t i)
 {
     const struct pen_tensor *scores = output_named(result, "scores"), *classes = output_named(result, "classes"),
-                            *points_of = output_named(result, "points");
+                            *points_of = output_named(result, "points"), *turned = output_named(result, "corners");
     cJSON *object = cJSON_CreateObject();
     cJSON_AddItemToObject(object, "box", numbers(boxes, i * 4, 4));
     if (scores && scores->rank == 2 && scores->dims[1] == boxes->dims[1]) {
@@ -64,6 +74,9 @@ static void object_add(cJSON *list, const pen_result *result, const struct pen_t
     }
     if (classes && classes->rank == 2 && classes->dims[1] == boxes->dims[1]) {
         cJSON_AddNumberToObject(object, "class", tensor_value(classes, i));
+    }
+    if (is(turned, 4, 2) && turned->dims[1] == boxes->dims[1] && turned->dims[2] == 4) {
+        cJSON_AddItemToObject(object, "corners", corners(turned, i));
     }
     if (is(points_of, 4, 3) && points_of->dims[1] == boxes->dims[1]) {
         cJSON_AddItemToObject(object, "points", points(points_of, i, (size_t)points_of->dims[2]));

@@ -72,26 +72,22 @@ int command_fail(const struct common *common, const struct pen_error *error)
     return command_exit_of(error->status);
 }
 
-pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
+static void options_common(const struct common *common, const char *name, struct pen_client_options *ret_options)
 {
-    return command_connect_for_jobs(common, name, DRAIN_WAITS, ret_exit);
+    pen_client_options_init(ret_options, sizeof *ret_options);
+    ret_options->endpoint = common->broker;
+    ret_options->tenant = common->tenant;
+    ret_options->key_file = common->key;
+    ret_options->broker_key = common->broker_key;
+    ret_options->name = name;
+    ret_options->connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
 }
 
-pen_client *command_connect_for_jobs(const struct common *common, const char *name, enum on_drain on_drain,
-                                     int *ret_exit)
+static pen_client *connect_by(const struct common *common, const struct pen_client_options *options, int *ret_exit)
 {
-    struct pen_client_options options;
     struct pen_error error = {.status = PEN_OK, .text = ""};
     pen_client *client = NULL;
-    pen_client_options_init(&options, sizeof options);
-    options.endpoint = common->broker;
-    options.tenant = common->tenant;
-    options.key_file = common->key;
-    options.broker_key = common->broker_key;
-    options.name = name;
-    options.tell_drain = on_drain == DRAIN_TELLS;
-    options.connect_timeout_us = common->timeout_us > 0 ? common->timeout_us : 1;
-    if (pen_client_connect(&options, &client, &error) != PEN_OK) {
+    if (pen_client_connect(options, &client, &error) != PEN_OK) {
         int code = command_fail(common, &error);
         bool ours = error.status == PEN_ERR_INVALID || error.status == PEN_ERR_IO ||
                     error.status == PEN_ERR_CORRUPT; /* an address or a key file that is none */
@@ -99,6 +95,24 @@ pen_client *command_connect_for_jobs(const struct common *common, const char *na
         return NULL;
     }
     return client;
+}
+
+/* It asks, or steers, just the broker that was named. */
+pen_client *command_connect(const struct common *common, const char *name, int *ret_exit)
+{
+    struct pen_client_options options;
+    options_common(common, name, &options);
+    options.stays = true;
+    return connect_by(common, &options, ret_exit);
+}
+
+pen_client *command_connect_for_jobs(const struct common *common, const char *name, enum on_drain on_drain,
+                                     int *ret_exit)
+{
+    struct pen_client_options options;
+    options_common(common, name, &options);
+    options.tell_drain = on_drain == DRAIN_TELLS;
+    return connect_by(common, &options, ret_exit);
 }
 
 #define SILENT_US 1000000u /* so long a wait is nobody's concern */

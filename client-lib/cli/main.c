@@ -75,6 +75,7 @@ static int welcome(void)
     pen_client_options_init(&options, sizeof options);
     options.endpoint = broker && *broker ? broker : options.endpoint;
     options.connect_timeout_us = 300000;
+    options.stays = true;
     commands_print(stdout);
     if (pen_client_connect(&options, &client, NULL) != PEN_OK) {
         printf("\nNo broker answers at %s. Start a pool:\n"

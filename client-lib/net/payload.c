@@ -4,11 +4,13 @@
 #include <stdlib.h>
 
 #include "assertion.h"
+#include "sealed.h"
 
 struct payload {
     atomic_uint references;
     void (*release)(void *arg);
     void *release_arg;
+    struct sealed *block; /* NULL: none */
     unsigned char bytes[];
 };
 
@@ -22,6 +24,7 @@ struct payload *payload_new(size_t copy_bytes, void (*release)(void *arg), void 
         atomic_init(&payload->references, 1);
         payload->release = release;
         payload->release_arg = release_arg;
+        payload->block = NULL;
     }
     return payload;
 }
@@ -47,8 +50,20 @@ void payload_drop(struct payload *payload)
         if (payload->release) {
             payload->release(payload->release_arg);
         }
+        sealed_release(payload->block);
         free(payload);
     }
+}
+
+void payload_seal(struct payload *payload, struct sealed *block)
+{
+    PEN_ASSERT(!payload->block, "a payload lies in one block");
+    payload->block = block;
+}
+
+struct sealed *payload_sealed(const struct payload *payload)
+{
+    return payload ? payload->block : NULL;
 }
 
 bool payload_alone(const struct payload *payload)

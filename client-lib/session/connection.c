@@ -7,6 +7,7 @@
 #include "deadline.h"
 #include "finish.h"
 #include "outgoing.h"
+#include "parcels.h"
 #include "questions.h"
 #include "transfer.h"
 #include "version.h"
@@ -29,7 +30,7 @@ void connection_spread(struct pen_client *c)
 
 static const char *broker_endpoint(const struct pen_client *c)
 {
-    return c->brokers.texts[c->session.broker];
+    return *c->session.redirect ? c->session.redirect : c->brokers.texts[c->session.broker];
 }
 
 uint64_t connection_hello_wait_us(const struct pen_client *c)
@@ -42,6 +43,10 @@ uint64_t connection_hello_wait_us(const struct pen_client *c)
 void connection_next_broker(struct pen_client *c)
 {
     PEN_ASSERT(c->session.broker < c->brokers.count, "the broker that is spoken to is one of the list");
+    if (*c->session.redirect) { /* back to the one that sent us there */
+        c->session.redirect[0] = '\0';
+        return;
+    }
     c->session.broker = (c->session.broker + 1) % c->brokers.count;
 }
 
@@ -58,6 +63,9 @@ static void hello_send(struct pen_client *c, uint64_t now_us)
     hello.bulk = true;
     hello.pack_bytes = pack_bytes_taken(c->link.frame_bytes_max);
     hello.notices = true;
+    hello.follows = !c->stays;
+    hello.followed = c->session.followed;
+    hello.sealed = true;
     size_t bytes = penstock__client_hello__pack(&hello, packed);
     struct envelope env = outgoing_envelope(c, FRAME_CLIENT_HELLO);
     link_send(&c->link, env, packed, bytes);
@@ -75,6 +83,7 @@ static void welcome_forget(struct pen_client *c, uint64_t now_us)
     c->session.held_us = 0;
     link_packs(&c->link, 0);
     transfer_reset(c);
+    parcels_reset(c);
     pending_rewind(&c->pending);
     asks_rewind(c);
     PEN_ASSERT(!c->transfers.uploads && !c->transfers.downloads && c->pending.unsent == c->pending.oldest,
@@ -108,6 +117,7 @@ void connection_refuse(struct pen_client *c, enum pen_status status, const char 
     session_enter(&c->session, SESSION_REFUSED);
     pen_error_set(&c->session.refusal, status, "%s", text);
     link_close(&c->link, 0);
+    parcels_reset(c);
     finish_all(c, status, c->session.refusal.text);
     asks_fail(c, status, c->session.refusal.text);
     PEN_ASSERT(c->pending.count == 0 && !c->transfers.downloads, "a client that is refused has nothing under way");
@@ -131,16 +141,35 @@ void connection_open(struct pen_client *c, uint64_t now_us)
     hello_send(c, now_us);
 }
 
-void connection_leave(struct pen_client *c, uint64_t now_us)
+static void goodbye(struct pen_client *c, uint64_t now_us)
 {
-    PEN_ASSERT(c->session.leaving && c->brokers.count > 1, "a broker is left for another one");
     acks_send(c, now_us);
     link_send(&c->link, outgoing_envelope(c, FRAME_GOODBYE), NULL, 0);
     welcome_forget(c, now_us);
     link_close(&c->link, LEAVE_LINGER_MS);
+    c->session.reopen_us = c->session.opened_us + REOPEN_PAUSE_US;
+}
+
+void connection_leave(struct pen_client *c, uint64_t now_us)
+{
+    PEN_ASSERT(c->session.leaving && (c->brokers.count > 1 || *c->session.redirect),
+               "a broker is left for another one");
+    goodbye(c, now_us);
     connection_next_broker(c);
     c->session.left++;
-    c->session.reopen_us = c->session.opened_us + REOPEN_PAUSE_US;
+}
+
+void connection_move(struct pen_client *c, const char *endpoint, uint64_t now_us)
+{
+    goodbye(c, now_us);
+    snprintf(c->session.redirect, sizeof c->session.redirect, "%s", endpoint);
+    c->session.followed++;
+    c->counters.redirects++;
+}
+
+const char *connection_place(const struct pen_client *c)
+{
+    return broker_endpoint(c);
 }
 
 const char *connection_trouble(const struct pen_client *c)
@@ -156,6 +185,7 @@ void connection_end(struct pen_client *c)
         link_send(&c->link, outgoing_envelope(c, FRAME_GOODBYE), NULL, 0);
     }
     link_close(&c->link, ready ? LEAVE_LINGER_MS : 0);
+    parcels_reset(c);
     finish_all(c, PEN_ERR_CANCELLED, "the client was closed before the answer came.");
     asks_fail(c, PEN_ERR_CANCELLED, "the client was closed before the answer came.");
 }

@@ -26,6 +26,10 @@ void connection_drop(struct pen_client *client, uint64_t now_us);
 void connection_lost(struct pen_client *client, uint64_t now_us);
 /* Says goodbye to a draining broker; what it has not answered is sent to the next. */
 void connection_leave(struct pen_client *client, uint64_t now_us);
+/* Says goodbye to a broker that sent us to another one: goes there, under the same uuid, with all unanswered jobs. */
+void connection_move(struct pen_client *client, const char *endpoint, uint64_t now_us);
+/* The endpoint that is spoken to, or tried. */
+const char *connection_place(const struct pen_client *client);
 /* The broker will never have us: all jobs and questions end with that status. */
 void connection_refuse(struct pen_client *client, enum pen_status status, const char *text);
 /* Says goodbye and closes the socket; all jobs and questions end. */

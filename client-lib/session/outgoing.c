@@ -8,6 +8,7 @@
 #include "deadline.h"
 #include "finish.h"
 #include "job.h"
+#include "parcels.h"
 #include "result.h"
 #include "transfer.h"
 
@@ -106,8 +107,9 @@ static int job_send(struct pen_client *c, struct pen_job *job, uint64_t now_us)
     env.job.client = c->session.uuid;
     env.deadline_us = deadline_remaining(now_us, job->deadline_us);
     env.flags = (uint16_t)(env.flags | (job->sends ? FRAME_FLAG_RESENT : 0));
-    if (!transfer_announce(c, job, env) && link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload,
-                                                            job->frames, job->frames_count) != 0) {
+    if (!parcels_submit(c, job, env) && !transfer_announce(c, job, env) &&
+        link_send_frames(&c->link, env, job->meta, job->meta_bytes, job->payload, job->frames, job->frames_count) !=
+            0) {
         return -1;
     }
     c->counters.jobs_resent += job->sends != 0;

@@ -11,7 +11,9 @@
 #include "job.h"
 #include "tensor_codec.h"
 #include "outgoing.h"
+#include "parcels.h"
 #include "questions.h"
+#include "redirect.h"
 #include "result.h"
 #include "transfer.h"
 #include "job.pb-c.h"
@@ -79,11 +81,15 @@ static void welcomed(struct pen_client *c, const Penstock__Welcome *welcome, uin
     s->bulk_bytes = welcome->bulk_bytes;
     bulk_way_welcome(&c->link.way, welcome->broker_uuid, welcome->bulk_port, s->liveness_us);
     link_packs(&c->link, welcome->pack_bytes);
+    parcels_welcome(c, welcome);
     s->digest_first_bytes = welcome->bulk_bytes ? welcome->digest_first_bytes : 0;
     s->digest_kind = welcome->digest_kind == DIGEST_SHA256 ? DIGEST_SHA256 : DIGEST_XXH3;
     session_trouble_note(s, "");
     session_enter(s, SESSION_READY);
     PEN_ASSERT(s->heartbeat_us < s->liveness_us, "a broker hears of us before it takes us for lost");
+    if (!*s->redirect) {
+        redirect_settle(c); /* one of our own list */
+    }
     acks_send(c, now_us); /* what came before the loss need not be kept or answered again */
 }
 
@@ -96,6 +102,8 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
     c->session.unanswered = 0;
     if (!welcome) {
         c->counters.messages_bad++;
+    } else if (in->env.status == PEN_OK && c->session.state == SESSION_HELLO && redirect_welcome(c, welcome, now_us)) {
+        session_trouble_note(&c->session, "");
     } else if (in->env.status == PEN_OK) {
         welcomed(c, welcome, in->env.minor, now_us);
     } else {
@@ -110,12 +118,13 @@ static void welcome_receive(struct pen_client *c, const struct incoming *in, uin
     meta_arena_fini(&arena);
 }
 
-/* The broker asks who we are. */
-static void resume_receive(struct pen_client *c, uint64_t now_us)
+/* The broker asks who we are, or sends us to the one that has our jobs now. */
+static void resume_receive(struct pen_client *c, const struct incoming *in, uint64_t now_us)
 {
-    if (c->session.state != SESSION_READY) {
+    if (c->session.state != SESSION_READY || redirect_resume(c, in, now_us)) {
         return; /* our hello is on its way */
     }
+    parcels_upset(c);
     if (c->link.bulk) { /* what is under way on it is lost */
         connection_drop(c, now_us);
     } else {
@@ -130,7 +139,7 @@ static void drain_receive(struct pen_client *c, uint64_t now_us)
     if (s->state != SESSION_READY || s->leaving) {
         return;
     }
-    if (s->left + 1 < c->brokers.count) {
+    if (*s->redirect || s->left + 1 < c->brokers.count) {
         s->leaving = true;
         s->leave_us = now_us + LEAVE_US;
     } else {
@@ -166,7 +175,7 @@ void session_message(struct pen_client *c, const struct incoming *in, uint64_t n
         welcome_receive(c, in, now_us);
         break;
     case FRAME_RESUME:
-        resume_receive(c, now_us);
+        resume_receive(c, in, now_us);
         break;
     case FRAME_PING:
         outgoing_plain(c, outgoing_envelope(c, FRAME_PONG), now_us);
@@ -233,6 +242,8 @@ void session_result(struct pen_client *c, const struct incoming *in, struct pen_
     }
     PEN_ASSERT(job_pending(job), "who is found by its number awaits its answer");
     s->left = 0;
+    redirect_settle(c);
+    parcels_answered(c, job);
     acks_count(c, result, now_us);
     look_at_version(c, result);
     finish_job(c, job, result, now_us);
@@ -244,6 +255,9 @@ bool session_part(struct pen_client *c, struct incoming *in, uint64_t now_us, st
     c->session.heard_us = now_us;
     if (in->env.type == FRAME_CHUNK) {
         return transfer_chunk(c, in, now_us, ret_whole);
+    }
+    if (in->env.flags & FRAME_FLAG_SEALED) {
+        return parcels_result(c, in, ret_whole);
     }
     struct pen_job *refused = transfer_result(c, in, now_us, &error);
     if (refused) {

@@ -14,6 +14,7 @@
 
 #include "endpoints.h"
 #include "link.h"
+#include "parcel.h"
 #include "pending.h"
 #include "predecessors.h"
 #include "penstock/client.h"
@@ -33,12 +34,16 @@ struct pen_client {
     uint64_t grace_us, bytes_max;
     uint32_t jobs_max;
     bool tell_drain;
+    bool stays; /* goes to no other broker where one is busy */
 
     struct link link;
     struct session session;
     struct pending pending;
     struct predecessors predecessors;
     struct transfers transfers;
+    struct parcel_link parcels; /* to a broker on this host: session/parcels.h */
+    uint64_t sealed_from;       /* payloads of more bytes may go there; 0 = none */
+    unsigned sealed_lost;       /* in a row: connections on which sealed payloads led to nothing */
     struct ask *asks;
     struct pen_model_list *known; /* models, as pen_client_picture() asked for them last; NULL: not kept, or in use */
     uint64_t known_us;            /* when that was; 0: they have changed since */

@@ -7,6 +7,7 @@
 #include "deadline.h"
 #include "job_check.h"
 #include "job_meta.h"
+#include "sealed.h"
 
 /* The protobuf form, all of it borrowed from the options. */
 #define JOB_UNCACHED (PEN_JOB_NO_CACHE | PEN_JOB_LAYERS | PEN_JOB_DEBUG)
@@ -149,10 +150,45 @@ static size_t copy_bytes(const struct request *r, const struct job_order *order)
     return bytes;
 }
 
+/* Raw inputs of a job that go to a broker on this host: copied into one block. NULL: it is not to be, or cannot be. */
+static struct sealed *raws_seal(const struct request *r, const struct job_order *order, size_t *ret_offsets)
+{
+    struct sealed_piece pieces[FRAME_MAX_TENSORS];
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < r->frames_count; i++) {
+        const struct pen_tensor *t = &order->options->inputs[r->frame_order[i]];
+        pieces[i] = (struct sealed_piece){t->data, t->bytes};
+        bytes += t->bytes;
+    }
+    return order->sealed_from && bytes > order->sealed_from ? sealed_copy(pieces, r->frames_count, ret_offsets) : NULL;
+}
+
+/* True: the raw inputs lie in sealed memory. */
+static bool payload_seals(struct pen_job *job, const struct request *r, const struct job_order *order)
+{
+    size_t offsets[FRAME_MAX_TENSORS];
+    struct sealed *block = raws_seal(r, order, offsets);
+    job->payload = block ? payload_new(0, order->release, order->release_arg) : NULL;
+    if (!job->payload) {
+        sealed_release(block);
+        return false;
+    }
+    payload_seal(job->payload, block);
+    for (size_t i = 0; i < r->frames_count; i++) {
+        const struct pen_tensor *t = &order->options->inputs[r->frame_order[i]];
+        job->frames[i] = (struct raw_frame){sealed_data(block) + offsets[i], t->bytes};
+    }
+    job->frames_count = r->frames_count;
+    return true;
+}
+
 /* Raw inputs: copied behind each other, or left where they are. */
 static enum pen_status payload_fill(struct pen_job *job, const struct request *r, const struct job_order *order)
 {
     size_t at = 0;
+    if (payload_seals(job, r, order)) {
+        return PEN_OK;
+    }
     if (r->frames_count || order->release) {
         job->payload = payload_new(copy_bytes(r, order), order->release, order->release_arg);
         if (!job->payload) {

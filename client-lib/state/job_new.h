@@ -20,6 +20,7 @@ struct job_order {
     void (*release)(void *arg); /* of borrowed inputs: tells when nobody reads them; NULL: nobody wants to know */
     void *release_arg;
     enum digest_kind digest_kind;
+    uint64_t sealed_from; /* inputs of more bytes are copied into sealed memory: the broker is on this host; 0 = none */
 };
 
 /* One reference for the caller; the job id is not yet set. INVALID, TOO_LARGE or NO_MEMORY with a sentence; `release` is not called then. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "digest.h"
+#include "endpoints.h"
 #include "penstock/status.h"
 
 #define SESSION_HEARTBEAT_US 500000u /* until the broker's welcome says better */
@@ -27,9 +28,12 @@ enum session_state {
 /* Times are absolute. */
 struct session {
     enum session_state state;
-    bool settled;       /* not SESSION_HELLO; what pen_client_wait_ready() waits for */
-    uint64_t uuid;      /* kept over reconnects: first half of job ids */
-    size_t broker;      /* index of the one that is spoken to, or tried */
+    bool settled;  /* not SESSION_HELLO; what pen_client_wait_ready() waits for */
+    uint64_t uuid; /* kept over reconnects: first half of job ids */
+    size_t broker; /* index of the one that is spoken to, or tried */
+    char redirect[ENDPOINTS_ONE_BYTES_MAX +
+                  1];   /* spoken to, or tried, instead of that one: a broker sent us there; "" = none */
+    uint32_t followed;  /* redirects in a row, until a broker answered a job or took us by itself */
     uint64_t opened_us; /* present socket */
     uint64_t reopen_us; /* not before; DEADLINE_NONE: not wanted */
     uint64_t lost_us;   /* since when there is no broker */

@@ -45,6 +45,7 @@ struct backend_config {
     bool measure_kernels;     /* kernels that compete for a node are timed when an exec is made; else rules choose */
     uint64_t (*now_ns)(void); /* the clock for that; NULL = backend_now_ns */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call it is given to */
+    const char *options;              /* the same: "BACKEND.NAME=VALUE,...", checked (backend/options.h); NULL = none */
 };
 
 /* A set of nodes that runs as one piece. Values used from outside and outside users decide in / out. Lists are ids in g, in topological order. */
@@ -81,9 +82,10 @@ struct backend_ops {
     bool
         is_reference; /* the executor falls back to its kernels: what it takes is no fallback, and nothing is measured of it */
     int priority; /* vulkan 30, xnnpack 20, reference 10 */
-    /* May be NULL, both: false. Pure. Its kernels want the graph turned to NHWC; 16-bit floats are to be computed in f32 (graph/pass_promote.h). */
+    /* May be NULL: none. Its own options, ended by a row without a name; backend_option() reads them. */
+    const struct pen_backend_option *options;
+    /* May be NULL: false. Pure. Its kernels want the graph turned to NHWC. */
     bool (*wants_layout)(const struct backend_config *config);
-    bool (*wants_promote)(const struct backend_config *config);
     enum pen_status (*probe)(const struct backend_config *config, struct backend_caps *ret_caps);
     enum pen_status (*open)(const struct backend_config *config, struct backend **ret_backend,
                             struct pen_error *reterr);

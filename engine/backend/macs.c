@@ -107,6 +107,15 @@ static uint64_t rnn_macs(const struct call *c)
     return x->rank == 3 ? dim(x, 0) * dim(x, 1) * (product(w) + product(r)) : 0;
 }
 
+/* The same for LSTMInteger, whose weights have no directions, and a projection [out, units]. */
+static uint64_t lstm_integer_macs(const struct call *c)
+{
+    const struct shape *x = in_shape(c, 0);
+    const uint64_t weights = product(in_shape(c, 1)) + product(in_shape(c, 2));
+    const uint64_t projection = c->n->in_count > 8 && c->n->in[8] != VALUE_NONE ? product(in_shape(c, 8)) : 0;
+    return x->rank == 3 ? dim(x, 0) * dim(x, 1) * (weights + projection) : 0;
+}
+
 /* One operand of attention: [batch, heads, length, size], or [batch, length, heads * size]. */
 struct heads {
     uint64_t batch, heads, length, size;
@@ -262,6 +271,7 @@ static uint64_t (*const counters[OP_COUNT])(const struct call *c) = {
     [OP_GRU] = KEPT_ROW(graph_GRU, rnn_macs),
     [OP_LSTM] = KEPT_ROW(graph_LSTM, rnn_macs),
     [OP_RNN] = KEPT_ROW(graph_RNN, rnn_macs),
+    [OP_LSTMInteger] = KEPT_ROW(graph_LSTMInteger, lstm_integer_macs),
     [OP_Attention] = KEPT_ROW(graph_Attention, attention_macs),
     [OP_LinearAttention] = KEPT_ROW(graph_LinearAttention, linear_attention_macs),
     [OP_MsAttention] = KEPT_ROW(graph_MsAttention, ms_attention_macs),

@@ -14,7 +14,7 @@ struct ready {
 struct cutter {
     const struct graph *g;
     const uint32_t *classes;
-    uint32_t class_count;
+    uint32_t class_count, device;
     uint32_t *waiting; /* [node_count] inputs not yet computed */
     uint32_t *users;   /* consumers, grouped by value */
     uint32_t *first;   /* [value_count + 1] where a value's group starts */
@@ -23,6 +23,9 @@ struct cutter {
     uint32_t *order; /* [node_count] nodes in execution order */
     uint32_t *cuts;  /* [node_count + 1] start of each partition in order */
     uint32_t ordered, cut_count;
+    uint32_t *held;     /* [node_count] ready nodes that wait for the device's last partition */
+    bool *on_device;    /* [node_count] is in that partition */
+    uint32_t last, end; /* where it lies in order; end 0 = there was none */
 };
 
 static void ready_push(struct ready *r, uint32_t node)
@@ -75,17 +78,19 @@ static void cutter_fini(struct cutter *c)
     free(c->ready);
     free(c->order);
     free(c->cuts);
+    free(c->held);
+    free(c->on_device);
 }
 
 static enum pen_status cutter_init(struct cutter *c, const struct graph *g, const uint32_t *classes,
-                                   uint32_t class_count)
+                                   uint32_t class_count, uint32_t device)
 {
     size_t edges = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
         edges += g->nodes[n].in_count;
     }
     size_t nodes = g->node_count;
-    *c = (struct cutter){.g = g, .classes = classes, .class_count = class_count};
+    *c = (struct cutter){.g = g, .classes = classes, .class_count = class_count, .device = device};
     c->waiting = calloc(nodes + 1, sizeof *c->waiting);
     c->users = calloc(edges + 1, sizeof *c->users);
     c->first = calloc((size_t)g->value_count + 2, sizeof *c->first);
@@ -93,7 +98,10 @@ static enum pen_status cutter_init(struct cutter *c, const struct graph *g, cons
     c->ready = calloc(class_count, sizeof *c->ready);
     c->order = calloc(nodes + 1, sizeof *c->order);
     c->cuts = calloc(nodes + 1, sizeof *c->cuts);
-    if (!c->waiting || !c->users || !c->first || !c->heaps || !c->ready || !c->order || !c->cuts) {
+    c->held = calloc(nodes + 1, sizeof *c->held);
+    c->on_device = calloc(nodes + 1, sizeof *c->on_device);
+    if (!c->waiting || !c->users || !c->first || !c->heaps || !c->ready || !c->order || !c->cuts || !c->held ||
+        !c->on_device) {
         cutter_fini(c);
         return PEN_ERR_NO_MEMORY;
     }
@@ -167,6 +175,58 @@ static uint32_t class_next(const struct cutter *c)
     return best;
 }
 
+static void node_take(struct cutter *c, uint32_t node)
+{
+    PEN_ASSERT(c->ordered < c->g->node_count, "a node is in one partition only");
+    c->order[c->ordered++] = node;
+    node_done(c, node);
+}
+
+/* It reads what the device's last partition makes. */
+static bool reads_device(const struct cutter *c, uint32_t node)
+{
+    const struct node *n = &c->g->nodes[node];
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        if (computed(c, n->in[i]) && c->on_device[c->g->values[n->in[i]].producer]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What class k can run beside the device; the rest is ready again. */
+static void cut_beside(struct cutter *c, uint32_t k)
+{
+    const uint32_t first = c->ordered;
+    uint32_t held = 0;
+    while (c->ready[k].count > 0) {
+        uint32_t node = ready_pop(&c->ready[k]);
+        if (reads_device(c, node)) {
+            c->held[held++] = node;
+        } else {
+            node_take(c, node);
+        }
+    }
+    if (held > 0 && c->ordered > first) {
+        c->cuts[c->cut_count++] = c->ordered;
+    }
+    for (uint32_t i = 0; i < held; i++) {
+        ready_push(&c->ready[k], c->held[i]);
+    }
+}
+
+static void device_note(struct cutter *c, uint32_t first)
+{
+    for (uint32_t i = c->last; i < c->end; i++) {
+        c->on_device[c->order[i]] = false;
+    }
+    c->last = first;
+    c->end = c->ordered;
+    for (uint32_t i = c->last; i < c->end; i++) {
+        c->on_device[c->order[i]] = true;
+    }
+}
+
 static void cut(struct cutter *c)
 {
     const struct graph *g = c->g;
@@ -176,12 +236,16 @@ static void cut(struct cutter *c)
         }
     }
     for (uint32_t k = class_next(c); k != UINT32_MAX; k = class_next(c)) {
-        c->cuts[c->cut_count++] = c->ordered;
+        const uint32_t first = c->ordered;
+        c->cuts[c->cut_count++] = first;
+        if (k != c->device && c->end > 0) {
+            cut_beside(c, k);
+        }
         while (c->ready[k].count > 0) {
-            uint32_t node = ready_pop(&c->ready[k]);
-            PEN_ASSERT(c->ordered < c->g->node_count, "a node is in one partition only");
-            c->order[c->ordered++] = node;
-            node_done(c, node);
+            node_take(c, ready_pop(&c->ready[k]));
+        }
+        if (k == c->device) {
+            device_note(c, first);
         }
     }
     c->cuts[c->cut_count] = c->ordered;
@@ -284,17 +348,46 @@ out:
     return status;
 }
 
-enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count,
+bool partition_reads(const struct partition *later, const struct partition *earlier)
+{
+    for (uint32_t i = 0; i < later->in_count; i++) {
+        for (uint32_t o = 0; o < earlier->out_count; o++) {
+            if (later->in[i] == earlier->out[o]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The device's steps before those that they do not read. */
+static void device_first(struct placed *steps, uint32_t count, uint32_t device)
+{
+    for (uint32_t s = 1; s < count; s++) {
+        for (uint32_t at = s; at > 0 && steps[at].backend == device && steps[at - 1].backend != device &&
+                              !partition_reads(&steps[at].part, &steps[at - 1].part);
+             at--) {
+            const struct placed moved = steps[at];
+            steps[at] = steps[at - 1];
+            steps[at - 1] = moved;
+        }
+    }
+}
+
+enum pen_status partition_cut(const struct graph *g, const uint32_t *classes, uint32_t class_count, uint32_t device,
                               struct placed **ret_steps, uint32_t *ret_count)
 {
     struct cutter c;
-    enum pen_status status = cutter_init(&c, g, classes, class_count);
+    enum pen_status status = cutter_init(&c, g, classes, class_count, device);
     if (status != PEN_OK) {
         return status;
     }
     users_build(&c);
     cut(&c);
     status = steps_build(&c, ret_steps, ret_count);
+    if (status == PEN_OK) {
+        device_first(*ret_steps, *ret_count, device);
+    }
     cutter_fini(&c);
     return status;
 }

@@ -313,7 +313,9 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
             status = runnable_check(c, reterr);
         }
         if (status == PEN_OK) {
-            status = partition_cut(c->g, c->classes, c->p->backend_count + 1, &c->p->steps, &c->p->step_count);
+            status =
+                partition_cut(c->g, c->classes, c->p->backend_count + 1,
+                              c->p->backends[0].ops->is_device ? 0 : PARTITION_SKIP, &c->p->steps, &c->p->step_count);
         }
         bool again = false;
         if (status == PEN_OK && c->how.watch) {

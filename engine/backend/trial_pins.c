@@ -160,7 +160,7 @@ void trial_pins(const struct graph *g, int64_t (*ret_pins)[PEN_MAX_RANK])
             pin_spatial(&p, n, x->shape.rank);
         } else if (n->op == OP_MatMul || n->op == OP_Gemm || n->op == OP_MatMulInteger) {
             pin_product(&p, n, x->shape.rank);
-        } else if (n->op == OP_LSTM || n->op == OP_GRU || n->op == OP_RNN) {
+        } else if (n->op == OP_LSTM || n->op == OP_GRU || n->op == OP_RNN || n->op == OP_LSTMInteger) {
             const struct value *w = constant_in(g, n, 1);
             follow(&p, n->in[0], 2, w != NULL && w->shape.rank == 3 ? w->shape.dim[2] : 0);
         } else if ((op_def(n->op)->traits & OP_BINARY) != 0) {

@@ -115,3 +115,9 @@ bool window_exact(const struct window *w)
     }
     return true;
 }
+
+bool window_point(const struct window *w)
+{
+    return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->begin[0] == 0 &&
+           w->begin[1] == 0 && w->in[0] == w->out[0] && w->in[1] == w->out[1];
+}

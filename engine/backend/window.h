@@ -22,5 +22,7 @@ bool window_read(const struct node *n, const struct shape *in, const struct shap
                  struct window *ret_window);
 /* The output is what a convolution of these numbers has. */
 bool window_exact(const struct window *w);
+/* True when a convolution over it is a matrix product of all pixels: 1 x 1, steps of 1, nothing around. */
+bool window_point(const struct window *w);
 
 #endif

@@ -173,6 +173,7 @@ static uint64_t work_of(const struct infer *c)
     case OP_Einsum:
     case OP_ConvTranspose:
     case OP_LSTM:
+    case OP_LSTMInteger:
     case OP_GRU:
     case OP_RNN:
     case OP_NonMaxSuppression:

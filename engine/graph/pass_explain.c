@@ -152,14 +152,12 @@ void pass_explain(const struct graph *g, const struct pass_options *options, con
     }
 }
 
-void pass_explain_promote(const struct graph *g, bool wanted, uint32_t off, uint32_t promoted)
+void pass_explain_promote(const struct graph *g, uint32_t off, uint32_t promoted)
 {
     struct pen_explain *log = explain_of(g);
     const struct pass_text *t = &texts[PASS_PROMOTE];
     if ((off & 1u << PASS_PROMOTE) != 0) {
         explain_say(log, PEN_CHOICE_PASS, t->name, "left out", "it was left out by name");
-    } else if (!wanted) {
-        explain_say(log, PEN_CHOICE_PASS, t->name, "left out", "the precision computes in 16 bits itself");
     } else if (promoted > 0) {
         explain_say(log, PEN_CHOICE_PASS, t->name, "fired", "%u %s", promoted, t->done);
     } else if (g->narrow != NULL) {

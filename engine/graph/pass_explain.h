@@ -16,6 +16,6 @@ void pass_count(const struct graph *g, struct pass_census *ret_census);
 /* After the passes of one graph; `before` was counted in front of them. Nothing where no log is. PASS_PROMOTE is not among them: source.c runs it. */
 void pass_explain(const struct graph *g, const struct pass_options *options, const struct pass_census *before,
                   const struct pass_report *report);
-void pass_explain_promote(const struct graph *g, bool wanted, uint32_t off, uint32_t promoted);
+void pass_explain_promote(const struct graph *g, uint32_t off, uint32_t promoted);
 
 #endif

@@ -31,3 +31,17 @@ enum pen_status infer_rnn(struct infer *c, struct pen_error *reterr)
     infer_put(c, 2, infer_dtype_of(c, 0), &state);
     return PEN_OK;
 }
+
+/* X as in infer_rnn; R [gates, units, out] */
+enum pen_status infer_lstm_integer(struct infer *c, struct pen_error *reterr)
+{
+    const struct shape *x = infer_shape_of(c, 0), *r = infer_shape_of(c, 2);
+    if ((x->rank >= 0 && x->rank != 3) || (r->rank >= 0 && r->rank != 3))
+        return infer_fail(c, reterr, "input and recurrence weights must have 3 dimensions");
+    struct shape y = shape_of(3, (int64_t[]){SHAPE_DIM_UNKNOWN, SHAPE_DIM_UNKNOWN, SHAPE_DIM_UNKNOWN});
+    if (x->rank == 3)
+        y = *x;
+    y.dim[2] = r->rank == 3 ? r->dim[2] : SHAPE_DIM_UNKNOWN;
+    infer_put(c, 0, infer_dtype_of(c, 0), &y);
+    return PEN_OK;
+}

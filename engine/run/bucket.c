@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/partition.h"
 #include "graph/lifetime.h"
 #include "graph/room.h"
 #include "run/constants.h"
@@ -219,6 +220,19 @@ static enum pen_status arena_plan(struct bucket *b, struct pen_error *reterr)
     return status;
 }
 
+/* When each step's results are needed: till then its device may compute while other steps run. */
+static void needs_find(struct bucket *b)
+{
+    const struct placement *p = b->program->placement;
+    for (uint32_t s = 0; s < p->step_count; s++) {
+        uint32_t needed = s + 1;
+        while (needed < p->step_count && !partition_reads(&p->steps[needed].part, &p->steps[s].part)) {
+            needed++;
+        }
+        b->steps[s].needed = needed;
+    }
+}
+
 static struct buffer_view *views_new(const struct bucket *b, const uint32_t *ids, uint32_t count)
 {
     struct buffer_view *views = calloc((size_t)count + 1, sizeof *views);
@@ -338,6 +352,7 @@ static enum pen_status memory_make(struct bucket *b, struct pen_error *reterr)
                              b->boundary_bytes);
     }
     enum pen_status status = execs_new(b, reterr);
+    needs_find(b);
     if (status == PEN_OK) {
         status = arena_plan(b, reterr);
     }

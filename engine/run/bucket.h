@@ -13,6 +13,8 @@ struct bucket_step {
     const struct placed *placed;
     struct exec *exec; /* NULL: the executor runs the step's nodes one by one */
     struct buffer_view *in, *out;
+    uint32_t needed; /* the first later step that reads what it makes; beyond the last: none does */
+    bool on_way;     /* during a run: its device computes */
 };
 
 struct bucket {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/options.h"
 #include "backend/reference/evaluate.h"
 #include "error_complete.h"
 #include "graph/explain.h"
@@ -52,7 +53,8 @@ static struct backend_config config_of(const struct pen_engine_options *o, enum 
                                    .isa_max = o->cpu_isa_max,
                                    .measure_kernels = o->measure_kernels,
                                    .profile = o->profile_nodes || debug,
-                                   .vulkan = o->vulkan};
+                                   .vulkan = o->vulkan,
+                                   .options = o->backend_options};
 }
 
 /* Opens one backend behind those already open. */
@@ -263,6 +265,9 @@ static enum pen_status backends_open(struct pen_engine *e, struct pen_error *ret
     fact_add(e, "engine_version", "%s", pen_engine_version());
     status = passes_read(e, reterr);
     if (status == PEN_OK) {
+        status = backend_options_check(e->options.backend_options, reterr);
+    }
+    if (status == PEN_OK) {
         status = choose(e, reterr);
     }
     if (status == PEN_OK && !e->options.strict) {
@@ -468,6 +473,5 @@ struct source_options engine_source_options(const struct pen_engine *e)
                                    .explain = e->options.explain,
                                    .trust = e->options.mode == PEN_MODE_PROD,
                                    .optimise = e->options.optimise,
-                                   .promote = ops->wants_promote != NULL && ops->wants_promote(&config),
                                    .nhwc = ops->wants_layout != NULL && ops->wants_layout(&config)};
 }

@@ -26,7 +26,8 @@ static struct pen_backend_info look(const struct pen_engine_options *options, co
     struct pen_backend_info info = {.name = ops->name,
                                     .priority = ops->priority,
                                     .available = status == PEN_OK && caps.available,
-                                    .precisions = caps.precisions};
+                                    .precisions = caps.precisions,
+                                    .options = ops->options};
     memcpy(info.reason, caps.reason, sizeof info.reason);
     memcpy(info.device, caps.device, sizeof info.device);
     memcpy(info.library, caps.library, sizeof info.library);

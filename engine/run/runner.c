@@ -385,23 +385,74 @@ static enum pen_status interpretive_run(struct runner *r, struct bucket *b)
     return status;
 }
 
-static enum pen_status steps_run(struct runner *r, struct bucket *b, uint32_t first)
+/* Nobody looks at each step as it ends. */
+static bool unwatched(const struct run_context *c)
 {
-    enum pen_status status = PEN_OK;
-    for (uint32_t s = first; status == PEN_OK && s < r->program->placement->step_count; s++) {
-        struct bucket_step *step = &b->steps[s];
-        if (step->exec != NULL) {
-            status = exec_run(r, b, step);
+    return c->profile == NULL && debug_of(c) == NULL && !c->compare && !numerics_wanted(&c->numerics);
+}
+
+/* Waits for the steps on their way that step s reads; beyond the last step: for all. After an error for what uses our memory, and the error stays. */
+static enum pen_status ways_end(struct runner *r, struct bucket *b, uint32_t s, enum pen_status status)
+{
+    const uint32_t count = r->program->placement->step_count;
+    for (uint32_t i = 0; i < s && i < count; i++) {
+        struct bucket_step *step = &b->steps[i];
+        if (!step->on_way || (status == PEN_OK && step->needed > s)) {
             continue;
         }
-        for (uint32_t k = 0; status == PEN_OK && k < step->placed->part.node_count; k++) {
-            uint32_t node = step->placed->part.nodes[k];
-            if (!shape_env_folded(b->env, &r->program->g->nodes[node])) {
-                status = node_run(r, b, node);
-            }
+        struct pen_error unsaid = {0}, *said = r->context->error;
+        r->context->error = status == PEN_OK ? said : &unsaid;
+        step->on_way = false;
+        enum pen_status ended = exec_finish(r, b, step);
+        r->context->error = said;
+        status = status == PEN_OK ? ended : status;
+    }
+    return status;
+}
+
+static bool any_on_way(const struct bucket *b, uint32_t s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s && !any; i++) {
+        any = b->steps[i].on_way;
+    }
+    return any;
+}
+
+static enum pen_status step_run(struct runner *r, struct bucket *b, uint32_t s)
+{
+    struct bucket_step *step = &b->steps[s];
+    enum pen_status status = PEN_OK;
+    r->context->beside += any_on_way(b, s);
+    if (step->exec != NULL && step->needed > s + 1 && ops_of(r, step)->is_device && unwatched(r->context)) {
+        status = exec_begin(r, step);
+        step->on_way = status == PEN_OK;
+        return status;
+    }
+    if (step->exec != NULL) {
+        return exec_run(r, b, step);
+    }
+    for (uint32_t k = 0; status == PEN_OK && k < step->placed->part.node_count; k++) {
+        uint32_t node = step->placed->part.nodes[k];
+        if (!shape_env_folded(b->env, &r->program->g->nodes[node])) {
+            status = node_run(r, b, node);
         }
     }
     return status;
+}
+
+/* A step on a device is waited for when another reads what it makes: steps between the two run while it computes. */
+static enum pen_status steps_run(struct runner *r, struct bucket *b, uint32_t first)
+{
+    const uint32_t count = r->program->placement->step_count;
+    enum pen_status status = PEN_OK;
+    for (uint32_t s = first; status == PEN_OK && s < count; s++) {
+        status = ways_end(r, b, s, status);
+        if (status == PEN_OK) {
+            status = step_run(r, b, s);
+        }
+    }
+    return ways_end(r, b, UINT32_MAX, status);
 }
 
 static void run_start(struct runner *r, struct bucket *b)
@@ -452,7 +503,11 @@ enum pen_status runner_finish(struct runner *r, struct bucket *b)
     PEN_ASSERT(b->busy > 0 && b->steps[0].exec != NULL, "a run that is finished has begun");
     run_start(r, b);
     b->busy--; /* since runner_begin */
-    enum pen_status status = exec_finish(r, b, &b->steps[0]);
+    enum pen_status status = PEN_OK;
+    b->steps[0].on_way = unwatched(r->context);
+    if (!b->steps[0].on_way) {
+        status = exec_finish(r, b, &b->steps[0]);
+    }
     return run_end(r, b, status == PEN_OK ? steps_run(r, b, 1) : status);
 }
 

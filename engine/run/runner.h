@@ -38,6 +38,7 @@ struct run_context {
     struct pen_error *error;
     struct profile *profile; /* NULL = off */
     uint64_t prepared_count; /* made so far, those dropped since included */
+    uint64_t beside;         /* steps that ran while a device computed another one */
 };
 
 /* The log that the run is written to; NULL: none is. */

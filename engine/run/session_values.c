@@ -43,3 +43,8 @@ enum value_kind model_output_kind(const struct pen_model *model, size_t index)
 {
     return model->graph->values[model->graph->outputs[index]].kind;
 }
+
+uint64_t session_steps_beside(const struct pen_session *session)
+{
+    return session->context.beside;
+}

@@ -16,4 +16,7 @@ enum pen_status session_run_values(struct pen_session *session, const struct rt_
 enum value_kind model_input_kind(const struct pen_model *model, size_t index);
 enum value_kind model_output_kind(const struct pen_model *model, size_t index);
 
+/* Steps of its runs so far that ran while a device computed another one. */
+uint64_t session_steps_beside(const struct pen_session *session);
+
 #endif

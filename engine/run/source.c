@@ -148,11 +148,11 @@ static enum pen_status passes(struct graph *g, const struct source_options *opti
         explain_say(status == PEN_OK ? explain_of(g) : NULL, PEN_CHOICE_PASS, "all", "left out", "passes are off");
         return status;
     }
-    if (options->promote && (options->passes_off & 1u << PASS_PROMOTE) == 0) {
+    if ((options->passes_off & 1u << PASS_PROMOTE) == 0) {
         status = pass_promote(g, &promoted);
     }
     if (status == PEN_OK) {
-        pass_explain_promote(g, options->promote, options->passes_off, promoted);
+        pass_explain_promote(g, options->passes_off, promoted);
     }
     if (status == PEN_OK && promoted > 0) {
         status = graph_verify(g, reterr);

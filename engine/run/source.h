@@ -25,10 +25,10 @@ const char *source_format(const struct source *s); /* "onnx" */
 /* What the passes are told. */
 struct source_options {
     struct graph_limits limits;
-    uint32_t passes_off;          /* bit 1u << enum pass_id: left out */
-    struct pen_explain *explain;  /* NULL = nobody asks */
-    bool trust;                   /* what our own passes made is not verified again: mode prod */
-    bool optimise, promote, nhwc; /* all passes; 16-bit floats as f32; the layout of fast backends */
+    uint32_t passes_off;         /* bit 1u << enum pass_id: left out */
+    struct pen_explain *explain; /* NULL = nobody asks */
+    bool trust;                  /* what our own passes made is not verified again: mode prod */
+    bool optimise, nhwc;         /* all passes; the layout of fast backends */
 };
 /* The graph as the file has it. Gives both; `extra` outlives the graph. */
 enum pen_status source_read(const struct source *s, const struct source_options *options, struct graph **ret_graph,

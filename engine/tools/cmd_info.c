@@ -39,7 +39,8 @@ static const struct settings_program program = {
              "self-test. With model files: their inputs and outputs, and which backend runs how many of their nodes "
              "and multiply-adds. Of a model that cannot run: each missing operator with its nodes, and what avoids it.",
     .after = "JSON keys: version, formats, chosen, backends[{name, priority, available, reason, device, library, "
-             "precisions[]}], flags{name: value}, environment[{name, value, origin, where, meaning}]; with model files "
+             "precisions[], options[{name, choices or least and most, default, meaning}]}], flags{name: value}, "
+             "environment[{name, value, origin, where, meaning}]; with model files "
              "models[{model, format, precision, placement, "
              "inputs[{name, type, shape[], dims}], outputs[], labels[], normalisation{mean[], deviation[]} (where a "
              "TFLite file has them), entries (of a file with several entry points; "
@@ -54,6 +55,34 @@ static const struct settings_program program = {
     .table = table,
     .variables = tool_variables,
 };
+
+static void options_json(cJSON *backend, const struct pen_backend_option *options)
+{
+    cJSON *list = cJSON_AddArrayToObject(backend, "options");
+    for (const struct pen_backend_option *o = options; o != NULL && o->name != NULL; o++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", o->name);
+        if (o->choices != NULL) {
+            cJSON_AddStringToObject(row, "choices", o->choices);
+        } else {
+            cJSON_AddNumberToObject(row, "least", o->least);
+            cJSON_AddNumberToObject(row, "most", o->most);
+        }
+        cJSON_AddStringToObject(row, "default", o->value);
+        cJSON_AddStringToObject(row, "meaning", o->meaning);
+        cJSON_AddItemToArray(list, row);
+    }
+}
+
+static void options_print(const struct pen_backend_info *info)
+{
+    for (const struct pen_backend_option *o = info->options; o != NULL && o->name != NULL; o++) {
+        char range[32];
+        snprintf(range, sizeof range, "%u to %u", o->least, o->most);
+        printf("  %-10s      option %s.%s (%s, %s): %s\n", "", info->name, o->name,
+               o->choices != NULL ? o->choices : range, o->value, o->meaning);
+    }
+}
 
 static void print_json(const struct pen_backend_info *infos, size_t count, const struct pen_engine *engine,
                        const struct pen_explain *explain)
@@ -77,6 +106,7 @@ static void print_json(const struct pen_backend_info *infos, size_t count, const
                 cJSON_AddItemToArray(precisions, cJSON_CreateString(pen_engine_precision_name((enum pen_precision)p)));
             }
         }
+        options_json(b, infos[i].options);
         cJSON_AddItemToArray(list, b);
     }
     size_t flag_count = 0;
@@ -111,6 +141,7 @@ static void print_text(const struct pen_backend_info *infos, size_t count, const
             }
         }
         printf("\n");
+        options_print(&infos[i]);
     }
     printf("\nchosen: %s\nflags:\n", pen_engine_backend(engine));
     size_t flag_count = 0;

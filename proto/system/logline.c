@@ -119,6 +119,12 @@ static void report_suppressed(bool all)
     }
 }
 
+void log_level_order(enum log_level level, const char *by)
+{
+    log_level_set(level);
+    log_event(LOG_INFO, "log_level", "level=%s by=%s", log_level_name(level), by);
+}
+
 static void report_at_exit(void)
 {
     report_suppressed(true);

@@ -18,6 +18,8 @@ enum log_level log_level_now(void);
 const char *log_level_name(enum log_level level);
 /* Moves the level in force by one step: more lines (steps > 0) or fewer. */
 enum log_level log_level_step(int steps);
+/* Somebody has ordered another level while the program runs: sets it and says so (evt=log_level). by: who, "signal". */
+void log_level_order(enum log_level level, const char *by);
 bool log_enabled(enum log_level level);
 int log_level_parse(const char *name, enum log_level *ret_level); /* 0, or -1 */
 

@@ -38,7 +38,7 @@ _Static_assert(AT_SEQUENCE - AT_CLIENT == sizeof(uint64_t) && AT_DIGEST - AT_SEQ
                "the fields of the envelope stand side by side");
 _Static_assert(AT_TRANSFER + sizeof(uint32_t) == FRAME_ENVELOPE_BYTES, "the fields fill the envelope");
 _Static_assert(FRAME_MAX_TENSORS <= UINT8_MAX, "a byte of the envelope counts the raw frames");
-_Static_assert(FRAME_TYPE_COUNT == 22 && PRECISION_COUNT == 7,
+_Static_assert(FRAME_TYPE_COUNT == 24 && PRECISION_COUNT == 7,
                "a new type has a row in type_rules, a new precision a name");
 
 /* Each field begins where the one before it ends, at a multiple of its size. */
@@ -86,6 +86,8 @@ static const struct type_rule {
     [FRAME_CREDIT] = {"CREDIT", FRAME_META_BYTES_MAX, true, false},
     [FRAME_PACK] = {"PACK", FRAME_PACK_BYTES_MAX, false, false},
     [FRAME_NOTICE] = {"NOTICE", FRAME_META_BYTES_MAX, true, false},
+    [FRAME_NEIGHBOUR] = {"NEIGHBOUR", FRAME_META_BYTES_MAX, false, false},
+    [FRAME_HANDED] = {"HANDED", FRAME_META_BYTES_MAX, true, false},
 };
 
 const char *frame_type_name(uint8_t type)
@@ -205,6 +207,20 @@ void frame_set_transfer(void *frame, uint32_t number)
     if (number != 0 && bytes[AT_MINOR] == 0)
         bytes[AT_MINOR] = FRAME_VERSION_MINOR;
     store_u32(bytes + AT_TRANSFER, number);
+}
+
+bool frame_is_sealed(const void *frame)
+{
+    const uint8_t *bytes = frame;
+    return (load_u16(bytes + AT_FLAGS) & FRAME_FLAG_SEALED) != 0;
+}
+
+void frame_set_sealed(void *frame, uint32_t number)
+{
+    uint8_t *bytes = frame;
+    uint16_t flags = load_u16(bytes + AT_FLAGS);
+    store_u16(bytes + AT_FLAGS, (uint16_t)(number ? flags | FRAME_FLAG_SEALED : flags & ~FRAME_FLAG_SEALED));
+    frame_set_transfer(frame, number);
 }
 
 static void envelope_load(const uint8_t *bytes, struct envelope *env)

@@ -21,7 +21,7 @@
 
 #define FRAME_MAGIC             0x4B50u /* "PK" little-endian */
 #define FRAME_VERSION_MAJOR     1
-#define FRAME_VERSION_MINOR     2
+#define FRAME_VERSION_MINOR     3
 #define FRAME_ENVELOPE_BYTES    80u
 #define FRAME_META_BYTES_MAX    (64u * 1024u)        /* protobuf meta of job traffic */
 #define FRAME_CONTROL_BYTES_MAX (4u * 1024u * 1024u) /* meta of hello, update and control messages */
@@ -48,13 +48,15 @@ enum frame_type {
     FRAME_HEARTBEAT = 14,     /* worker -> broker: Heartbeat; broker -> worker: no meta */
     FRAME_DRAIN =
         15, /* broker -> worker: finish and leave; worker -> broker: send no more work; broker -> client: I am leaving, go elsewhere */
-    FRAME_RESUME = 16, /* broker -> client or worker: I do not know you, say hello again */
+    FRAME_RESUME = 16, /* broker -> client or worker: I do not know you, say hello again; or Resume: elsewhere */
     FRAME_ATTACH = 17, /* client or worker -> broker, on a second connection: it is the bulk connection of job.client */
     FRAME_CHUNK =
         18, /* either way, on the bulk connection: the bytes from `offset` on of a transfer, in one raw frame */
-    FRAME_CREDIT = 19, /* either way: the transfer may go on up to `offset`; with a status, its rest is not wanted */
-    FRAME_PACK = 20,   /* either way: several messages that were there at the same time (pack.h) */
-    FRAME_NOTICE = 21, /* broker -> client: JobNotice: the job waits for its model */
+    FRAME_CREDIT = 19,    /* either way: the transfer may go on up to `offset`; with a status, its rest is not wanted */
+    FRAME_PACK = 20,      /* either way: several messages that were there at the same time (pack.h) */
+    FRAME_NOTICE = 21,    /* broker -> client: JobNotice: the job waits for its model */
+    FRAME_NEIGHBOUR = 22, /* broker -> broker, and back: NeighbourState */
+    FRAME_HANDED = 23,    /* broker -> broker: the answer to a SUBMIT with JobMeta.handed; OK: the job is here now */
     FRAME_TYPE_COUNT
 };
 
@@ -70,6 +72,7 @@ enum frame_flag {
     FRAME_FLAG_SEQUENCE_END = 1u << 13,   /* SUBMIT: the last one */
     FRAME_FLAG_FETCH = 1u << 7,           /* SUBMIT without a model: asks for the answer of the job JobMeta.detached */
     FRAME_FLAG_STORED = 1u << 8, /* RESULT in a cache outside of the broker: the job id is a digest of its key */
+    FRAME_FLAG_SEALED = 1u << 9, /* SUBMIT, RESULT: the raw frames lie in sealed memory, parcel `transfer` (parcel.h) */
     FRAME_FLAG_ALONE = 1u << 14, /* SUBMIT of a broker: the worker must run nothing else beside it, from any broker */
 };
 
@@ -140,6 +143,10 @@ void frame_add_flags(void *frame, uint16_t flags); /* enum frame_flag; adds them
 /* Number 0: no payload is announced. A header from a peer of version 1.0, where these bytes mean nothing, gets our
    minor version. */
 void frame_set_transfer(void *frame, uint32_t number);
+
+bool frame_is_sealed(const void *frame);
+/* The raw frames lie in the parcel of that number; 0: no longer, they follow. */
+void frame_set_sealed(void *frame, uint32_t number);
 
 uint64_t frame_name_hash(const char *name); /* XXH3-64, seed 0; 0 for NULL or "" */
 const char *frame_type_name(uint8_t type);

@@ -19,6 +19,7 @@
     FIELD(JOB_META_EXPLAIN, explain, 11)                                                                               \
     FIELD(JOB_META_VERSION_LABEL, version_label, 12)                                                                   \
     FIELD(JOB_META_CROP, crop, 61)                                                                                     \
+    FIELD(JOB_META_HANDED, handed, 90)                                                                                 \
     FIELD(JOB_META_SEQUENCE_AFTER, sequence_after, 13)
 
 #define RESULT_META_FIELDS(FIELD)                                                                                      \
@@ -34,6 +35,8 @@
     FIELD(RESULT_META_TOTAL_US, total_us, 12)                                                                          \
     FIELD(RESULT_META_WORKER_US, worker_us, 13)                                                                        \
     FIELD(RESULT_META_BATCH_SIZE, batch_size, 14)                                                                      \
+    FIELD(RESULT_META_BATCH_ROWS, batch_rows, 56)                                                                      \
+    FIELD(RESULT_META_BATCH_PLACE, batch_place, 57)                                                                    \
     FIELD(RESULT_META_BATCH_REASON, batch_reason, 15)                                                                  \
     FIELD(RESULT_META_RETRY_AFTER_US, retry_after_us, 17)                                                              \
     FIELD(RESULT_META_MODEL_DIGEST, model_digest, 19)                                                                  \

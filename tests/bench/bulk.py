@@ -43,7 +43,7 @@ def model_folder(build, folder):
 
 def new_pool(stack, build, models, *flags):
     """Address for clients."""
-    broker = pool.start_broker(stack, build, "--http", "none", *flags)
+    broker = pool.start_broker(stack, build, "--http", "none", "--sealed-from", 0, *flags)
     for tag in ("small", "large"):
         pool.start_worker(stack, build, broker["workers"], models, "reference", "--tag", tag)
     return broker["clients"]

@@ -9,6 +9,8 @@
 #include "metrics_json.h"
 #include "metrics_post.h"
 #include "metrics_text.h"
+#include "meta_fields.h"
+#include "patch.h"
 #include "process.h"
 
 static const struct wire_model echo = {.name = "echo",
@@ -137,7 +139,7 @@ Test(metrics, busy_rate_approaches_the_load)
     struct series_tally *series = metrics_series(m, metrics_model(m, "a", 1), "x", PRECISION_F32);
     for (uint64_t second = 1; second <= 60; second++) {
         series_batch(series, 1, CLOSE_SINGLE);
-        series_measured(series, 1, 100, 500000);
+        series_run(series, 1, 100, 500000);
         metrics_beat(m, second * 1000000);
     }
     cr_expect(series->busy_rate > 0.48 && series->busy_rate < 0.51, "%f", series->busy_rate);
@@ -213,12 +215,18 @@ Test(numbers, what_detached_jobs_chunks_and_early_answers_were_is_told)
     stats->chunks_in = 34;
     stats->chunks_out = 35;
     stats->early_hits = 36;
+    stats->sealed_in = 37;
+    stats->sealed_out = 38;
+    stats->sealed_fallbacks = 39;
     cr_expect(has(desk, "penstock_detached_taken_total 31\n"));
     cr_expect(has(desk, "penstock_detached_taken_over_total 32\n"));
     cr_expect(has(desk, "penstock_detached_duplicates_total 33\n"));
     cr_expect(has(desk, "penstock_bulk_chunks_received_total 34\n"));
     cr_expect(has(desk, "penstock_bulk_chunks_sent_total 35\n"));
     cr_expect(has(desk, "penstock_early_hits_total 36\n"));
+    cr_expect(has(desk, "penstock_sealed_received_total 37\n"));
+    cr_expect(has(desk, "penstock_sealed_sent_total 38\n"));
+    cr_expect(has(desk, "penstock_sealed_fallbacks_total 39\n"));
     desk_free(desk);
 }
 
@@ -245,6 +253,64 @@ Test(numbers, hits_followers_and_errors_have_their_own_reasons)
     cr_expect_not_null(strstr(json, "\"job\":\"000000000000000c-4\""), "the failed job is among the errors: %s", json);
     cr_expect_not_null(strstr(json, "\"how\":\"rejected\",\"status\":\"NOT_FOUND\""));
     free(json);
+    desk_free(desk);
+}
+
+/* As a worker tells it that composed a batch behind its decoders. */
+static void composed_result(struct desk *desk, uint64_t job, uint64_t compute_us, uint64_t jobs, uint64_t rows,
+                            uint64_t place)
+{
+    uint8_t meta[WIRE_META_BYTES + PATCH_BYTES_MAX];
+    struct envelope env = envelope_make(FRAME_RESULT);
+    struct patch more = {.used = 0};
+    env.job = (struct job_id){0xC, job};
+    size_t bytes = wire_result(meta, 1, "xnnpack", PRECISION_F32, compute_us, NULL);
+    patch_number(&more, RESULT_META_BATCH_SIZE, jobs);
+    patch_number(&more, RESULT_META_BATCH_ROWS, rows);
+    patch_number(&more, RESULT_META_BATCH_PLACE, place);
+    memcpy(meta + bytes, more.bytes, more.used);
+    desk_say_worker(desk, 1, env, meta, bytes + more.used);
+}
+
+/* The dispatches are of one job and of two; the worker runs the first with one of the second, and the last alone. */
+Test(numbers, a_batch_of_two_dispatches_is_one_run)
+{
+    struct desk *desk = desk_with_worker();
+    for (uint64_t i = 1; i <= 3; i++)
+        desk_submit(desk, 2, &(struct wire_job){.id = {0xC, i}, .model = "echo", .fill = (uint8_t)i, .no_cache = true});
+    desk_run(desk);
+    while (desk_next(&desk->workers, FRAME_SUBMIT))
+        ;
+    composed_result(desk, 1, 600, 2, 2, 0);
+    composed_result(desk, 2, 600, 2, 2, 1);
+    Penstock__ResultMeta *told = sent_result(desk_next(&desk->clients, FRAME_RESULT));
+    cr_expect_eq(told->batch_size, 2, "the client is told what ran together");
+    penstock__result_meta__free_unpacked(told, NULL);
+    desk_wait(desk, 1000);
+    composed_result(desk, 3, 400, 1, 1, 0);
+    const struct series_tally *series = &desk->broker.metrics->series[1];
+    cr_expect(series->runs[0] == 1 && series->runs[1] == 1 && series->run_jobs == 3);
+    cr_expect_eq(series->busy_us, 1000, "each run counts once");
+    cr_expect(has(desk, "penstock_tenant_compute_seconds_total{tenant=\"default\"} 0.001\n"),
+              "half of 600 twice, and 400");
+    cr_expect(
+        has(desk, "penstock_run_jobs_sum{model=\"echo\",version=\"3\",backend=\"xnnpack\",precision=\"f32\"} 3\n"));
+    cr_expect(
+        has(desk, "penstock_run_jobs_count{model=\"echo\",version=\"3\",backend=\"xnnpack\",precision=\"f32\"} 2\n"));
+    desk_free(desk);
+}
+
+Test(numbers, a_worker_that_tells_nonsense_of_its_batch_is_held_to_what_it_may_run)
+{
+    struct desk *desk = desk_with_worker();
+    for (uint64_t i = 1; i <= 2; i++) {
+        desk_submit(desk, 2, &(struct wire_job){.id = {0xC, i}, .model = "echo", .fill = (uint8_t)i, .no_cache = true});
+        desk_run(desk);
+        composed_result(desk, i, 600, UINT64_MAX, i == 1 ? UINT64_MAX : 1, 0);
+    }
+    const struct series_tally *series = &desk->broker.metrics->series[1];
+    cr_expect_leq(series->run_jobs, 2 * echo.max_batch);
+    cr_expect_eq(series->busy_us, 1200);
     desk_free(desk);
 }
 

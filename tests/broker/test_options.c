@@ -41,6 +41,7 @@ static const char *const every_flag[] = {"x",
                                          "--max-job-bytes=13KiB",
                                          "--max-frame-bytes=128KiB",
                                          "--bulk-from=14KiB",
+                                         "--sealed-from=18KiB",
                                          "--bulk-clients=tcp://127.0.0.1:2",
                                          "--bulk-workers=tcp://127.0.0.1:3",
                                          "--digest-first=17KiB",
@@ -58,6 +59,9 @@ static const char *const every_flag[] = {"x",
                                          "--tenant-weight=lab=2",
                                          "--drain-delay=22ms",
                                          "--drain-timeout=23ms",
+                                         "--neighbours=tcp://n:1,tcp://n:2",
+                                         "--busy-jobs=24",
+                                         "--busy-clients=25",
                                          "--spin=24us",
                                          "--wake-slice=240us",
                                          "--digest=sha256",
@@ -101,6 +105,7 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_eq(o.max_job_bytes, 13 * 1024);
     cr_expect_eq(o.max_frame_bytes, 128 * 1024);
     cr_expect_eq(o.bulk_from, 14 * 1024);
+    cr_expect_eq(o.sealed_from, 18 * 1024);
     cr_expect_str_eq(o.bulk_clients, "tcp://127.0.0.1:2");
     cr_expect_str_eq(o.bulk_workers, "tcp://127.0.0.1:3");
     cr_expect_eq(o.digest_first, 17 * 1024);
@@ -118,6 +123,9 @@ Test(options, every_flag_reaches_its_field)
     cr_expect_str_eq(o.tenant_weights.items[1], "lab=2");
     cr_expect_eq(o.drain_delay_us, 22000);
     cr_expect_eq(o.drain_timeout_us, 23000);
+    cr_expect_str_eq(o.neighbours, "tcp://n:1,tcp://n:2");
+    cr_expect_eq(o.busy_jobs, 24);
+    cr_expect_eq(o.busy_clients, 25);
     cr_expect_eq(o.spin_us, 24);
     cr_expect_eq(o.wake_slice_us, 240);
     cr_expect_eq(o.digest, DIGEST_SHA256);

@@ -34,6 +34,18 @@ size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint6
     return client_hello(meta, uuid, tenant, grace_us, false);
 }
 
+size_t wire_client_hello_follows(uint8_t *meta, uint64_t uuid, const char *tenant, bool bulk, uint32_t followed)
+{
+    Penstock__ClientHello hello = PENSTOCK__CLIENT_HELLO__INIT;
+    hello.uuid = uuid;
+    hello.name = text("test");
+    hello.tenant = text(tenant);
+    hello.bulk = bulk;
+    hello.follows = true;
+    hello.followed = followed;
+    return penstock__client_hello__pack(&hello, meta);
+}
+
 size_t wire_client_hello_notices(uint8_t *meta, uint64_t uuid)
 {
     Penstock__ClientHello hello = PENSTOCK__CLIENT_HELLO__INIT;

@@ -110,6 +110,8 @@ struct wire_job {
 size_t wire_client_hello(uint8_t *meta, uint64_t uuid, const char *tenant, uint64_t grace_us);
 size_t wire_client_hello_notices(uint8_t *meta, uint64_t uuid); /* of one that wants to know why jobs wait */
 size_t wire_client_hello_bulk(uint8_t *meta, uint64_t uuid, const char *tenant); /* of one that knows chunks */
+/* of one that goes where it is sent, and was sent so often */
+size_t wire_client_hello_follows(uint8_t *meta, uint64_t uuid, const char *tenant, bool bulk, uint32_t followed);
 size_t wire_worker_hello(uint8_t *meta, const struct wire_worker *worker);
 size_t wire_worker_update(uint8_t *meta, const struct wire_model *models, size_t count);
 size_t wire_control(uint8_t *meta, const char *verb, const char *argument, uint64_t serial);

@@ -164,6 +164,9 @@ static void welcome(struct fake_broker *f, struct parts *p, const struct fake_be
     env.status = (uint8_t)b->hello_status;
     env.major = b->major ? b->major : env.major;
     env.minor = b->first_minor ? 0 : env.minor;
+    char *redirect[] = {(char *)(uintptr_t)b->redirect};
+    meta.redirect = redirect;
+    meta.n_redirect = b->redirect && (b->sends_always || fake_see(f).followed == 0);
     if (b->hello_status != PEN_OK) {
         meta.error = (char *)(uintptr_t) "the test's broker refuses.";
     }
@@ -218,6 +221,12 @@ static void submit(struct fake_broker *f, struct parts *p, const struct fake_beh
         pthread_mutex_lock(&f->lock);
         f->behaviour.forget = false;
         pthread_mutex_unlock(&f->lock);
+    } else if (b->gives_to) {
+        char *redirect[] = {(char *)(uintptr_t)b->gives_to};
+        Penstock__Resume meta = PENSTOCK__RESUME__INIT;
+        meta.redirect = redirect;
+        meta.n_redirect = 1;
+        send_to(f, p, envelope_make(FRAME_RESUME), &meta.base);
     } else if (b->hold) {
         struct parts *kept = malloc(sizeof *kept);
         need(kept && f->held_count < HELD_MAX);
@@ -269,6 +278,8 @@ static void note(struct fake_seen *s, const struct envelope *env, const uint8_t 
         text(s->hello_name, hello->name);
         s->grace_us = hello->grace_us;
         s->pack_bytes = hello->pack_bytes;
+        s->follows = hello->follows;
+        s->followed = hello->followed;
         penstock__client_hello__free_unpacked(hello, NULL);
         s->hellos++;
         break;

@@ -35,8 +35,11 @@ struct fake_behaviour {
     uint64_t max_job_bytes;
     uint32_t digest_kind;
     bool control_mute;
-    bool leaving; /* tells every client that it drains */
-    bool packs;   /* takes PACKs, and answers what came in one with one */
+    bool leaving;         /* tells every client that it drains */
+    const char *redirect; /* its welcome sends clients there that have followed none; NULL = it sends nobody away */
+    bool sends_always;    /* all of them, as no broker does */
+    const char *gives_to; /* answers each SUBMIT with a RESUME that sends its client there */
+    bool packs;           /* takes PACKs, and answers what came in one with one */
 };
 
 struct fake_seen {
@@ -52,6 +55,8 @@ struct fake_seen {
     uint64_t sequence_after[16]; /* by the low bits of the job's number */
     char traceparent[64];
     bool explain, debug;
+    bool follows; /* of the last hello, as the next */
+    unsigned followed;
 };
 
 struct fake_broker;

@@ -27,7 +27,8 @@ static void begin(void)
     snprintf(journal, sizeof journal, "%s/journal", folder);
     lean_models(folder);
     pool_start(&pool, (const char *const[]){"--http", "none", "--journal", journal, "--bulk-from", LEAN_BROKER_BULK,
-                                            "--heartbeat", "25ms", "--liveness", LIVENESS, NULL});
+                                            "--sealed-from", LEAN_BROKER_SEALED, "--heartbeat", "25ms", "--liveness",
+                                            LIVENESS, NULL});
     pool_add_worker(&pool, "reference", folder, NULL);
 }
 

@@ -86,6 +86,28 @@ def yolov8():
     return onnx(NCHW, [y]), "yolov8", FOUND
 
 
+def yolov8_seg():
+    """The object's mask is the left half of its box."""
+    y, p = Constant("output0", [1, 116, 8400]), Constant("output1", [1, 32, 160, 160])
+    for i, score in ((77, 0.72), (78, 0.6)):
+        y.along((0, None, i), [240 + i - 77, 360, 80, 120, 0, 0, 0, score] + [0] * 76 + [10])
+    for row in range(160):
+        p.along((0, 0, row, None), [1.0] * 60 + [-1.0] * 100)
+    return onnx(NCHW, [y, p]), "yolov8_seg", FOUND
+
+
+def yolov8_pose():
+    y = Constant("output0", [1, 56, 8400]).along((0, None, 77), [240, 360, 80, 120, 0.72] + [0, 0, 0.1] * 2 + [220, 360, 0.9])
+    return onnx(NCHW, [y]), "yolov8_pose", [(0, 0.72, [100, 70, 140, 130], [110, 100])]
+
+
+def yolov8_obb():
+    """A box of 40 x 60, turned by a quarter; the second one is the same area with its sides named the other way round."""
+    y = Constant("output0", [1, 20, 21504]).along((0, None, 77), [384, 576, 128, 192, 0, 0, 0, 0.72] + [0] * 11 + [math.pi / 2])
+    y.along((0, None, 78), [384, 576, 192, 128, 0, 0, 0, 0.6])
+    return onnx(("images", [1, 3, 1024, 1024]), [y]), "yolov8_obb", [(3, 0.72, [90, 80, 150, 120])]
+
+
 def yolov10():
     y = Constant("output0", [1, 300, 6]).along((0, 0, None), [200, 300, 280, 420, 0.72, 3]).along((0, 1, None), [0, 0, 10, 10, 0.1, 79])
     return onnx(NCHW, [y]), "yolov10", FOUND
@@ -178,7 +200,7 @@ def config_of(name):
     return json.loads((SOURCE / "deploy/answers" / name / "config.json").read_text())
 
 
-CASES = {"yolov5": yolov5, "yolov8": yolov8, "yolov10": yolov10, "end_to_end": lambda: end_to_end(3), "end_to_end_one": lambda: end_to_end(1), "torchvision": lambda: torchvision(2),
+CASES = {"yolov5": yolov5, "yolov8": yolov8, "yolov8_seg": yolov8_seg, "yolov8_pose": yolov8_pose, "yolov8_obb": yolov8_obb, "yolov10": yolov10, "end_to_end": lambda: end_to_end(3), "end_to_end_one": lambda: end_to_end(1), "torchvision": lambda: torchvision(2),
          "torchvision_one": lambda: torchvision(1), "ssd_postprocess": ssd_postprocess, "centerface": centerface, "ultraface": ultraface, "nanodet_plus": nanodet_plus,
          "deeplab_v3": deeplab, "segmented": segmented, "resnet50": resnet50}
 
@@ -187,20 +209,20 @@ def near(a, b, within):
     return len(a) == len(b) and all(abs(x - y) <= within for x, y in zip(a, b))
 
 
-def grey(png):
-    """The rows of a grey PNG."""
+def lines_of(png, step=1):
+    """The rows of a PNG of `step` bytes a pixel."""
     at, data, width = 8, b"", 0
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at:at + 8])
         body = png[at + 8:at + 8 + length]
-        width = struct.unpack(">I", body[:4])[0] if kind == b"IHDR" else width
+        width = step * struct.unpack(">I", body[:4])[0] if kind == b"IHDR" else width
         data += body if kind == b"IDAT" else b""
         at += 12 + length
     raw, rows, before = zlib.decompress(data), [], bytes(width)
     for i in range(0, len(raw), width + 1):
         kind, line = raw[i], bytearray(raw[i + 1:i + 1 + width])
         for x in range(width):
-            a, b, c = line[x - 1] if x else 0, before[x], before[x - 1] if x else 0
+            a, b, c = line[x - step] if x >= step else 0, before[x], before[x - step] if x >= step else 0
             p = a + b - c
             paeth = a if abs(p - a) <= abs(p - b) and abs(p - a) <= abs(p - c) else b if abs(p - b) <= abs(p - c) else c
             line[x] = line[x] + (0, a, b, (a + b) // 2, paeth)[kind] & 255
@@ -211,13 +233,35 @@ def grey(png):
 
 def right(answer, found):
     if isinstance(found, dict):
-        rows = grey(base64.b64decode(answer["mask"]["png"]))
+        rows = lines_of(base64.b64decode(answer["mask"]["png"]))
         return (len(rows), len(rows[0])) == (HEIGHT, WIDTH) and set(rows[40]) == {found["above"]} and set(rows[130]) == {found["below"]}
     if len(found[0]) == 2:
         return near([c["class"] for c in answer["classes"][:2]], [f[0] for f in found], 0) and near([c["score"] for c in answer["classes"][:2]], [f[1] for f in found], 1e-4)
     objects = answer["objects"]
     good = len(objects) == len(found) and all(o["class"] == f[0] and abs(o["score"] - f[1]) < 1e-3 and near(o["box"], f[2], 0.1) for o, f in zip(objects, found))
-    return good and all(len(f) < 4 or (len(o["points"]) == 5 and near(o["points"][2][:2], f[3], 0.1)) for o, f in zip(objects, found))
+    return good and all(len(f) < 4 or (len(o["points"]) >= 5 and near(o["points"][2][:2], f[3], 0.1)) for o, f in zip(objects, found))
+
+
+def drawn(pool, folder, case, changed, same):
+    """--draw colours the pixels of `changed` and leaves those of `same`."""
+    subprocess.run([BIN / "penstock", "submit", "--broker", pool.clients, case, folder / "picture.png", "--draw", folder / "out.png"], capture_output=True)
+    before, after = lines_of(picture(), 3), lines_of((folder / "out.png").read_bytes(), 3)
+    touched = lambda x, y: before[y][3 * x:3 * x + 3] != after[y][3 * x:3 * x + 3]
+    check(all(touched(*p) for p in changed) and not any(touched(*p) for p in same), case + " is drawn", [[p, touched(*p)] for p in changed + same])
+
+
+def details(pool, folder):
+    """What only some answers have: masks of objects, corners."""
+    def answer(case):
+        done = subprocess.run([BIN / "penstock", "submit", "--broker", pool.clients, case, folder / "picture.png", "--json"], capture_output=True, text=True)
+        return json.loads(done.stdout)["jobs"][0]["answer"]
+    mask = answer("yolov8_seg")["mask"]
+    rows = lines_of(base64.b64decode(mask["png"]))
+    check(mask["of"] == "objects" and [rows[100][x] for x in (95, 110, 130, 145)] == [0, 1, 0, 0], "a mask has the numbers of objects", rows[100])
+    box = answer("yolov8_obb")["objects"][0]
+    check(near(sum(box["corners"], []), [150, 80, 150, 120, 90, 120, 90, 80], 0.1) and abs(box["angle"] - math.pi / 2) < 1e-3, "a turned box has corners", box)
+    drawn(pool, folder, "yolov8_seg", [(110, 110), (110, 125)], [(130, 120), (60, 120)])
+    drawn(pool, folder, "yolov8_obb", [(90, 110), (150, 110), (120, 120)], [(105, 110), (130, 75)])
 
 
 def main():
@@ -233,6 +277,7 @@ def main():
             done = subprocess.run([BIN / "penstock", "submit", "--broker", pool.clients, case, folder / "picture.png", "--json"], capture_output=True, text=True)
             answer = json.loads(done.stdout)["jobs"][0].get("answer") if done.returncode == 0 else None
             check(answer and right(answer, found), case, f"{found} {json.dumps(answer)[:600]} {done.stderr} {[l for l in (folder / 'worker2.log').read_text().splitlines() if case in l][:2]}")
+        details(pool, folder)
         codes = pool.stop()
         check(not any(codes), "the programs end in good order", codes)
     print(f"{passed} passed, {failed} failed, 0 skipped")

@@ -39,7 +39,7 @@ static void begin_with(const char *const extra[])
 
 static void begin(void)
 {
-    begin_with((const char *const[]){"--log-level", "debug", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--sealed-from", "0", NULL});
 }
 
 static void end(void)
@@ -127,7 +127,7 @@ Test(bulk, every_size_around_the_limits_comes_back_as_it_went, .init = begin, .f
 
 static void begin_whole(void)
 {
-    begin_with((const char *const[]){"--log-level", "debug", "--bulk-from", "0", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--sealed-from", "0", "--bulk-from", "0", NULL});
 }
 
 Test(bulk, a_broker_without_it_gets_and_gives_whole_frames, .init = begin_whole, .fini = end)
@@ -138,7 +138,7 @@ Test(bulk, a_broker_without_it_gets_and_gives_whole_frames, .init = begin_whole,
 
 static void begin_cached(void)
 {
-    begin_with((const char *const[]){"--log-level", "debug", "--cache", "memory:64MiB", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--sealed-from", "0", "--cache", "memory:64MiB", NULL});
 }
 
 Test(bulk, equal_large_jobs_share_one_run_and_then_the_cache, .init = begin_cached, .fini = end)
@@ -210,7 +210,8 @@ Test(bulk, redis_is_asked_by_the_digest_too, .fini = end)
     int port = 0;
     struct process *redis = redis_start(&port, NULL);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/0", port);
-    begin_with((const char *const[]){"--log-level", "debug", "--cache", url, "--cache-deadline", "1s", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--sealed-from", "0", "--cache", url, "--cache-deadline",
+                                     "1s", NULL});
     run_echo(MIDDLE, 40, 0, false);
     uint64_t until_us = support_now_us() + (uint64_t)support_slow(10000) * 1000u;
     for (char *keys = NULL; support_now_us() < until_us; support_sleep_ms(5)) { /* stored behind the reply */
@@ -234,7 +235,8 @@ Test(bulk, redis_is_asked_by_the_digest_too, .fini = end)
 
 static void begin_unasked(void)
 {
-    begin_with((const char *const[]){"--log-level", "debug", "--cache", "memory:64MiB", "--digest-first", "0", NULL});
+    begin_with((const char *const[]){"--log-level", "debug", "--sealed-from", "0", "--cache", "memory:64MiB",
+                                     "--digest-first", "0", NULL});
 }
 
 Test(bulk, without_digest_first_payloads_below_the_limit_go_whole, .init = begin_unasked, .fini = end)

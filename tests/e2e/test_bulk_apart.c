@@ -33,6 +33,7 @@ static void begin_with(const char *const extra[])
     struct pen_client_options options;
     folder_new(models);
     onnx_identity_folder(models, "wide");
+    setenv("PENSTOCK_SEALED_FROM", "0", 1); /* all large payloads go in chunks */
     pool_start(&pool, extra);
     pool_add_worker(&pool, "reference", models, NULL);
     pen_client_options_init(&options, sizeof options);

@@ -2,12 +2,14 @@
  * Files of pictures as jobs, from client through broker to the worker that decodes them: what the network gets, several files in a job, the plain tensor beside
  * them, broken files, the cache, the stage of its own, and the command line.
  */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <penstock/admin.h>
@@ -22,6 +24,7 @@
 
 static char models[FOLDER_PATH_BYTES];
 static struct pool pool;
+static int page_port; /* of the worker's own page */
 static pen_client *client;
 static struct pen_error error;
 
@@ -65,13 +68,19 @@ static void ensemble_write(void)
 static void pictures_open(void)
 {
     struct pen_client_options options;
+    char page[32];
     folder_new(models);
     model_write("look", "{\"max_batch_size\": 8, \"picture\": {\"steps\": [{\"crop\": {\"width\": 4, \"height\": 4}}, "
                         "{\"color\": \"bgr\"}, {\"normalize\": {\"scale\": 0.00392156862745098}}]}}");
+    model_write("wide", "{\"max_batch_size\": 8, \"dynamic_batching\": {\"max_queue_delay_microseconds\": 40000}, "
+                        "\"picture\": {\"steps\": [{\"crop\": {\"width\": 4, \"height\": 4}}, {\"color\": \"bgr\"}, "
+                        "{\"normalize\": {\"scale\": 0.00392156862745098}}]}}");
     model_write("typo", "{\"max_batch_size\": 8, \"picture\": {\"steps\": [{\"blur\": {\"width\": 4}}]}}");
     ensemble_write();
     pool_start(&pool, NULL);
-    pool_add_worker(&pool, "reference", models, (const char *const[]){"--decoders", "3", NULL});
+    page_port = port_free();
+    snprintf(page, sizeof page, "127.0.0.1:%d", page_port);
+    pool_add_worker(&pool, "reference", models, (const char *const[]){"--decoders", "3", "--metrics", page, NULL});
     pen_client_options_init(&options, sizeof options);
     options.endpoint = pool.clients;
     cr_assert_eq(pen_client_connect(&options, &client, &error), PEN_OK, "%s", error.text);
@@ -294,6 +303,95 @@ Test(pictures, the_slot_does_not_wait_for_the_decoders)
     pen_job_free(slow);
     free(list);
     free(pixels);
+}
+
+/* A number of the worker's page. */
+static long counted(const char *name)
+{
+    static char text[65536];
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)page_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char ask[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    char line[96];
+    size_t used = 0;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    cr_assert_eq(write(fd, ask, sizeof ask - 1), (ssize_t)sizeof ask - 1);
+    for (ssize_t got; used < sizeof text - 1 && (got = read(fd, text + used, sizeof text - 1 - used)) > 0;) {
+        used += (size_t)got;
+    }
+    close(fd);
+    text[used] = '\0';
+    snprintf(line, sizeof line, "\npenstock_worker_%s ", name);
+    const char *at = strstr(text, line);
+    cr_assert_not_null(at, "%s is not in %s", name, text);
+    return strtol(at + strlen(line), NULL, 10);
+}
+
+static pen_job *file_submit(const uint8_t *list, size_t used, int64_t count)
+{
+    struct pen_tensor x = files(list, used, count);
+    struct pen_job_options job;
+    pen_job *submitted = NULL;
+    pen_job_options_init(&job, sizeof job);
+    job.model = "wide";
+    job.inputs = &x;
+    job.inputs_count = 1;
+    job.deadline_us = 60000000;
+    cr_assert_eq(pen_client_submit(client, &job, &submitted, &error), PEN_OK, "%s", error.text);
+    return submitted;
+}
+
+static pen_job *large_submit(uint8_t *list, size_t room)
+{
+    enum { LARGE = 4200, ROWS = 2 }; /* with six small ones it fills the batch: one dispatch has them all */
+    uint8_t *pixels = malloc((size_t)LARGE * LARGE * 3), *file = malloc(room / ROWS);
+    for (size_t i = 0; i < (size_t)LARGE * LARGE * 3; i++) {
+        pixels[i] = (uint8_t)(i / 61 % 200);
+    }
+    const struct jpeg_ask ask = {LARGE, LARGE, 3, 0, true, false, pixels};
+    size_t size = jpeg_make(file, room / ROWS - 4, &ask), used = 0;
+    for (int i = 0; i < ROWS; i++) {
+        used = file_add(list, used, file, size);
+    }
+    free(pixels);
+    free(file);
+    return file_submit(list, used, ROWS);
+}
+
+Test(pictures, one_slow_file_holds_up_nobody_and_what_is_ready_runs_together)
+{
+    enum { QUICK = 6, BROKEN = 2 };
+    static const size_t room = (size_t)64 * 1024 * 1024;
+    uint8_t list[QUICK][1024], file[1024], *large = malloc(room);
+    pen_job *quick[QUICK], *slow = large_submit(large, room);
+    pen_result *result;
+    uint32_t together = 0;
+    for (uint8_t i = 0; i < QUICK; i++) {
+        size_t size = png_of(file, sizeof file, (uint8_t)(10 * i));
+        quick[i] = file_submit(list[i], file_add(list[i], 0, file, i == BROKEN ? size - 30 : size), 1);
+    }
+    for (uint8_t i = 0; i < QUICK; i++) {
+        cr_assert_eq(pen_job_wait(quick[i], 60000000, &result, &error), PEN_OK);
+        cr_assert_eq(pen_result_status(result), i == BROKEN ? PEN_ERR_CORRUPT : PEN_OK, "%s", pen_result_error(result));
+        if (i != BROKEN) {
+            expect(result, 0, (uint8_t)(10 * i));
+            together += pen_result_info(result)->batch_size > 1;
+        }
+        pen_result_free(result);
+        pen_job_free(quick[i]);
+    }
+    cr_assert(!pen_job_poll(slow), "they did not wait for the slow one");
+    cr_assert_geq(together, 4, "%u of 5 ran with others", together);
+    cr_assert_eq(pen_job_wait(slow, 60000000, &result, &error), PEN_OK);
+    cr_assert_eq(pen_result_status(result), PEN_OK, "%s", pen_result_error(result));
+    cr_assert_eq(pen_result_info(result)->batch_size, 1, "a batch of %u, decoded in %llu us",
+                 pen_result_info(result)->batch_size, (unsigned long long)pen_result_info(result)->decode_us);
+    pen_result_free(result);
+    pen_job_free(slow);
+    cr_assert_eq(counted("jobs_joined_total"), together);
+    cr_assert_leq(counted("batches_total"), 7 - (long)together + (long)together / 2);
+    free(large);
 }
 
 Test(pictures, penstock_submits_a_file_and_lists_what_takes_files)

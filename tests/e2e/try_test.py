@@ -102,6 +102,23 @@ def drop(page, name, data):
     page.run(DROP % (name, base64.b64encode(data).decode()))
 
 
+TURNED = """(async () => {
+  const {answerOf, paint} = await import(performance.getEntriesByType("resource").map(one => one.name).find(name => name.endsWith("draw.js")));
+  const answer = answerOf({boxes: {shape: [1, 1, 4], data: [40, 10, 80, 50]}, count: {shape: [1], data: [1]},
+                           corners: {shape: [1, 1, 4, 2], data: [60, 10, 80, 30, 60, 50, 40, 30]}});
+  const canvas = Object.assign(document.createElement("canvas"), {id: "turned"});
+  document.body.append(canvas);
+  await paint(canvas, await createImageBitmap(new ImageData(160, 80)), answer);
+  window.painted = true;
+})()"""
+
+
+def turned_box(page):
+    page.run(TURNED)
+    check(page.await_true("window.painted === true") and max(pixel(page, "#turned", 70, 40)) > 100, "a turned box is drawn by its corners", pixel(page, "#turned", 70, 40))
+    check(max(pixel(page, "#turned", 80, 49)) == 0, "and not as the upright one around it", pixel(page, "#turned", 80, 49))
+
+
 def page_try(page, gateway):
     page.open(f"http://{gateway.address}/try")
     check(page.await_true("document.querySelector('#model')?.value === 'finder'"), "/try lists the model that takes pictures, and no other")
@@ -109,6 +126,7 @@ def page_try(page, gateway):
     check(page.await_true("/^2 objects, a mask in/.test(document.querySelector('#status').textContent)"), "a dropped picture is answered", page.run("document.querySelector('#status').textContent"))
     drawing(page, "#drawing", "/try")
     check(page.run("[...document.querySelectorAll('#found li')].map(li => li.textContent)") == ["cat 0.90", "dog 0.70"], "labels and scores are listed")
+    turned_box(page)
     if SHOTS:
         page.shot(SHOTS / "try.png")
     drop(page, "text.png", b"this is no picture")

@@ -71,7 +71,8 @@ LIBRARIES = {
 }
 
 # Inline headers: who includes one links the library.
-INLINE = {"proto/wire/large_frame.h": "zmq", "proto/wire/bulk_context.h": "zmq", "proto/wire/pack_socket.h": "zmq"}
+INLINE = {"proto/wire/large_frame.h": "zmq", "proto/wire/bulk_context.h": "zmq", "proto/wire/pack_socket.h": "zmq",
+          "proto/sealed/parcel_frames.h": "zmq"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 

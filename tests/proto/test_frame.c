@@ -72,7 +72,7 @@ Test(frame, bad_magic_and_other_major)
     frame[2] = 2;
     frame[3] = 7;
     cr_assert_eq(decode(80), PEN_ERR_VERSION);
-    cr_assert(strstr(error.text, "2.7") && strstr(error.text, "1.2"), "%s", error.text);
+    cr_assert(strstr(error.text, "2.7") && strstr(error.text, "1.3"), "%s", error.text);
     cr_assert_eq(decode(4), PEN_ERR_VERSION, "another major may have a shorter envelope");
 }
 

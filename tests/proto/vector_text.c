@@ -29,6 +29,7 @@ const ProtobufCMessageDescriptor *meta_of_type(uint8_t type)
         [FRAME_WORKER_UPDATE] = &penstock__worker_update__descriptor,
         [FRAME_HEARTBEAT] = &penstock__heartbeat__descriptor,
         [FRAME_NOTICE] = &penstock__job_notice__descriptor,
+        [FRAME_NEIGHBOUR] = &penstock__neighbour_state__descriptor,
     };
     return type < FRAME_TYPE_COUNT ? metas[type] : NULL;
 }
@@ -279,7 +280,10 @@ static int pack_reencode(const struct vector_frame *frame)
         if (whole)
             memcpy(to, item.data, item.bytes);
     }
-    bool equal = whole && pack_seal(&writer) == frame->bytes && memcmp(writer.bytes, frame->data, frame->bytes) == 0;
+    bool equal = whole && pack_seal(&writer) == frame->bytes;
+    if (equal)
+        writer.bytes[3] = frame->data[3]; /* the minor version: a writer says its own */
+    equal = equal && memcmp(writer.bytes, frame->data, frame->bytes) == 0;
     pack_fini(&writer);
     return equal ? 0 : -1;
 }

@@ -75,6 +75,31 @@ static void make_alone(void)
     making_end("heartbeat_paused");
 }
 
+/* Payloads in sealed memory (version 1.3). */
+static void make_sealed(void)
+{
+    static uint8_t secret[32];
+    Penstock__ClientHello client = PENSTOCK__CLIENT_HELLO__INIT;
+    Penstock__WorkerHello worker = PENSTOCK__WORKER_HELLO__INIT;
+    Penstock__Welcome welcome = PENSTOCK__WELCOME__INIT;
+    for (size_t i = 0; i < sizeof secret; i++)
+        secret[i] = (uint8_t)(0x40 + i);
+    client.uuid = worker.uuid = 0x0123456789ABCDEFu;
+    client.sealed = worker.sealed = true;
+    making_begin("CLIENT_HELLO of one that knows sealed memory");
+    making_header(making_example(FRAME_CLIENT_HELLO), &client.base);
+    making_end("client_hello_sealed");
+    making_begin("WORKER_HELLO of one that knows sealed memory");
+    making_header(making_example(FRAME_WORKER_HELLO), &worker.base);
+    making_end("worker_hello_sealed");
+    welcome.sealed_name = "penstock-0123456789abcdef0123456789abcdef";
+    welcome.sealed_secret = (ProtobufCBinaryData){.len = sizeof secret, .data = secret};
+    welcome.sealed_bytes = 131072;
+    making_begin("WELCOME: where the Unix socket is, what to say there, and from what size on");
+    making_header(making_example(FRAME_WELCOME), &welcome.base);
+    making_end("welcome_sealed");
+}
+
 static void make_needs(void)
 {
     static char *needs[] = {"vk_i8", "cpu.isa=avx2"};
@@ -277,6 +302,7 @@ void vectors_later_make(void)
     make_debug();
     make_timeouts();
     make_needs();
+    make_sealed();
     make_contracts();
     make_detached();
     make_alone();

@@ -402,6 +402,12 @@ static void make_bulk(void)
     making_header(env, &meta.base);
     making.vector.canonical = false;
     making_end("submit_announced");
+    making_begin("SUBMIT whose payload lies in sealed memory: parcel 6 went before it, no raw frame follows");
+    env.transfer = 6;
+    env.flags |= FRAME_FLAG_SEALED;
+    making_header(env, &meta.base);
+    making.vector.canonical = false;
+    making_end("submit_sealed");
     struct job_id job = {0x0123456789ABCDEFu, 7};
     making_begin("CREDIT: transfer 5 may go on up to byte 1048576 (sequence_id is the offset here)");
     making_header(bulk_envelope(FRAME_CREDIT, job, 5, 1048576), NULL);
@@ -445,5 +451,6 @@ int main(int argc, char **argv)
     vectors_faults_make();
     make_bulk();
     vectors_later_make();
+    vectors_neighbours_make();
     return making.failures ? 1 : 0;
 }

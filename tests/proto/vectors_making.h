@@ -32,5 +32,7 @@ Penstock__JobMeta making_job(void);
 void vectors_faults_make(void);
 /* vectors_later.c: what was added behind version 1.1. */
 void vectors_later_make(void);
+/* vectors_neighbours.c: between brokers of one pool, and redirects: version 1.3. */
+void vectors_neighbours_make(void);
 
 #endif

@@ -19,7 +19,7 @@ struct sums {
 };
 
 struct census {
-    uint32_t queued, lookups, followers, dispatched, hedged, deadlines, wholes, steps;
+    uint32_t queued, lookups, followers, dispatched, hedged, deadlines, wholes, steps, handed;
     uint64_t steps_bytes;        /* kept for ensembles that run in steps */
     uint64_t fresh, fresh_bytes; /* jobs that wait and never ran */
     struct sums models[CENSUS_MODELS];
@@ -128,6 +128,7 @@ static void check_live(struct sim *sim, const struct job *job, struct census *ce
     census->deadlines +=
         job->deadline_us != DEADLINE_NONE && job->owner != OWNER_STEP; /* it is the whole that expires */
     census->wholes += job->state == JOB_STEPS;
+    census->handed += job->state == JOB_HANDED;
     if (jobs_find(&broker->jobs, job->id) != job)
         BAD("a live job is not found by its id");
     if ((job->dispatch != NULL) != dispatched)
@@ -251,6 +252,8 @@ static void check_places(struct sim *sim, const struct census *census)
             BAD("a job that is %s is among the lookups", job_state_name((enum job_state)job->state));
         lookups++;
     }
+    if (handover_check(&broker->neighbours) != census->handed)
+        BAD("%u jobs are handed over, and the list of them is another one", census->handed);
     if (queued != census->queued || lookups != census->lookups || census->followers != 0 ||
         broker->deadlines.count != census->deadlines)
         BAD("%u jobs are queued, lanes have %u; %u ask Redis, listed %u; followers are off by %d; %u deadlines, %zu in "

@@ -15,6 +15,8 @@
 #include "arena.h"
 #include "sim.h"
 
+#define HANDOVERS 4u /* worlds in which either broker is killed behind each message of a hand-over */
+
 struct arguments {
     uint64_t schedules, seed;
     bool one, trace;
@@ -121,6 +123,10 @@ static void report_counts(const struct sim_counts *c)
         {"contracts", c->contracts},
         {"contracts_kept", c->contracts_kept},
         {"contracts_refused", c->contracts_refused},
+        {"handed", c->handed},
+        {"taken_over", c->taken_over},
+        {"redirected", c->redirected},
+        {"brokers_killed_in_hand_overs", c->handover_kills},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         printf("%s%s=%" PRIu64, i ? " " : "", rows[i].name, rows[i].count);
@@ -146,7 +152,8 @@ static bool lively(const struct sim_counts *c)
                  c->detached && c->accepted && c->fetched && c->taken && c->keyed && c->over_rate && c->over_bytes &&
                  c->over_share && c->denied && c->strangers && c->scarce && c->memory_moves && c->over_memory &&
                  c->over_queue && c->chains_twice && c->chains_elsewhere && c->versioned && c->orders &&
-                 c->keys_changed && c->contracts_kept && c->contracts_refused && effects_lively(c);
+                 c->keys_changed && c->handed && c->taken_over && c->redirected && c->contracts_kept &&
+                 c->contracts_refused && effects_lively(c);
     bool rare = c->hedges_won && c->quarantined && c->refused && c->solo_batches && c->over_peer &&
                 c->chains_overtaken && c->left_for_next_turn;
     return (usual || c->schedules < 500) && (rare || c->schedules < 100000);
@@ -242,7 +249,10 @@ int main(int argc, char **argv)
     if (sim.trace)
         setvbuf(stdout, NULL, _IOLBF, 0); /* in step with the log */
     uint64_t count = arguments.one ? 1 : arguments.schedules;
-    int failed = arguments.seeds && !run_file(&sim, &options, arguments.seeds);
+    bool proved = true;
+    for (uint64_t i = 0; i < HANDOVERS && proved && !arguments.one; i++)
+        proved = handover_prove(&sim, &options, arguments.seed * 1000003u + i);
+    int failed = !proved || (arguments.seeds && !run_file(&sim, &options, arguments.seeds));
     for (uint64_t i = 0; i < count && !failed; i++) {
         uint64_t seed = arguments.one ? arguments.seed : arguments.seed * 1000003u + i;
         failed = !run_one(&sim, &options, seed);

@@ -59,6 +59,7 @@ static struct packet *packet_new(size_t bytes)
     packet->bytes = bytes;
     packet->raw_bytes = 0;
     packet->values[0] = 0;
+    packet->head_bytes = 0;
     return packet;
 }
 
@@ -170,6 +171,13 @@ static void read_refusal(struct sim *sim, const struct envelope *env, const uint
     scarce_refused(sim, (const char *)text, bytes);
 }
 
+static void keep_head(struct packet *packet, zmq_msg_t *frame)
+{
+    size_t bytes = zmq_msg_size(frame);
+    packet->head_bytes = bytes <= sizeof packet->head ? bytes : 0;
+    memcpy(packet->head, zmq_msg_data(frame), packet->head_bytes);
+}
+
 static void read_header(struct virtual_port *own, zmq_msg_t *frame)
 {
     struct packet *packet = own->building;
@@ -183,6 +191,9 @@ static void read_header(struct virtual_port *own, zmq_msg_t *frame)
         sim_fail(own->sim, "the broker sent what no peer would take");
         return;
     }
+    if (env->type == FRAME_NEIGHBOUR || env->type == FRAME_HANDED || env->type == FRAME_RESUME ||
+        env->type == FRAME_WELCOME)
+        keep_head(packet, frame);
     own->frames_left = env->transfer && env->type != FRAME_CHUNK ? 0 : env->frames;
     packet->totals[packet->count - 1] = env->transfer ? read_total(env, meta) : 0;
     packet->raws[packet->count - 1] = 0;
@@ -346,6 +357,18 @@ void net_say_raw(struct sim *sim, struct conn *conn, struct envelope env, const 
 void net_say(struct sim *sim, struct conn *conn, struct envelope env, const void *meta, size_t bytes)
 {
     net_say_raw(sim, conn, env, meta, bytes, 0, 0);
+}
+
+void net_say_frames(struct sim *sim, struct conn *conn, zmq_msg_t *frames, size_t count)
+{
+    struct packet *packet = packet_new(zmq_msg_size(&frames[0]));
+    memcpy(packet->data, zmq_msg_data(&frames[0]), packet->bytes);
+    for (size_t i = 1; i < count; i++) {
+        packet->raw_bytes += zmq_msg_size(&frames[i]);
+        packet->values[0] = zmq_msg_size(&frames[i]) ? *(const uint8_t *)zmq_msg_data(&frames[i]) : 0;
+    }
+    channel_push(&conn->up, packet);
+    sim_note(sim, "to neighbour", conn->peer, packet->bytes);
 }
 
 void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size_t bytes, uint8_t value)

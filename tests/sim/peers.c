@@ -30,8 +30,10 @@ static void hello(struct sim *sim, struct sim_client *client)
 {
     uint8_t meta[256];
     const char *tenant = tenants[sim->has.detached ? 0 : client->uuid % 3]; /* any may fetch any */
-    size_t bytes = sim->has.bulk ? wire_client_hello_bulk(meta, client->uuid, tenant)
-                                 : wire_client_hello(meta, client->uuid, tenant, 0);
+    bool follows = sim->has.handover && (sim->alone || client->uuid % 4 != 0);
+    size_t bytes = follows ? wire_client_hello_follows(meta, client->uuid, tenant, sim->has.bulk, client->followed)
+                   : sim->has.bulk ? wire_client_hello_bulk(meta, client->uuid, tenant)
+                                   : wire_client_hello(meta, client->uuid, tenant, 0);
     client->ready = client->leaving = false;
     net_say(sim, client->conn, envelope_make(FRAME_CLIENT_HELLO), meta, bytes);
 }
@@ -47,6 +49,12 @@ void client_connect(struct sim *sim, struct sim_client *client)
 
 void client_elsewhere(struct sim *sim, struct sim_client *client)
 {
+    client_elsewhere_after(sim, client, 0);
+}
+
+void client_elsewhere_after(struct sim *sim, struct sim_client *client, uint32_t followed)
+{
+    client->followed = followed;
     net_close(sim, &client->side->clients_port, client->conn);
     chunks_reset(sim, &client->side->clients_port, &client->bulk);
     client->conn = NULL;
@@ -83,7 +91,7 @@ static void send_job(struct sim *sim, struct sim_client *client, struct sim_job 
                             .version = job->version,
                             .fill = job->fill,
                             .priority = (uint8_t)(kind % 11 == 0),
-                            .deadline_us = deadlines[kind % 6],
+                            .deadline_us = sim->alone ? 0 : deadlines[kind % 6],
                             .backend = client_backend(client, job),
                             .no_digest = kind % 5 == 0,
                             .no_cache = kind % 17 == 0,
@@ -220,6 +228,7 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
     if (!job->role && env->status == PEN_OK && value != job->answer && value != job->other)
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->answer, value);
+    client->followed = 0;
     job->status = (enum pen_status)env->status;
     quotas_answered(sim, client, job->status);
     sim->counts.innocent_lost += sim->has.gentle && job->status == PEN_ERR_WORKER_LOST && job->fill != 2;
@@ -256,9 +265,13 @@ bool client_read(struct sim *sim, struct sim_client *client)
         return read_chunk(sim, client);
     switch (packet->envs[0].type) {
     case FRAME_WELCOME:
+        if (packet->envs[0].status == PEN_OK && handover_follow(sim, client, packet))
+            break;
         welcomed(sim, client, (enum pen_status)packet->envs[0].status);
         break;
     case FRAME_RESUME:
+        if (client->ready && handover_follow(sim, client, packet))
+            break;
         if (sim->has.bulk)
             client_connect(sim, client); /* both connections */
         else if (client->ready)          /* else our hello is on its way */

@@ -381,6 +381,7 @@ static void draw_later(struct sim *sim)
         sim->has.bulk = true;
         sim->options.bulk_from = 2;
     }
+    handover_draw(sim);
 }
 
 /* A pool that has worked for a while: it knows how long its jobs take. */
@@ -400,17 +401,22 @@ static void some_past(struct sim *sim)
 }
 
 /* Everything at its beginning: all zero but for what is said here. */
-static void world_begin(struct sim *sim, const struct options *options, uint64_t seed)
+void world_begin(struct sim *sim, const struct options *options, uint64_t seed)
 {
-    bool trace = sim->trace;
+    bool trace = sim->trace, alone = sim->alone;
     memset(sim, 0, sizeof *sim);
+    sim->alone = alone;
     sim->seed = sim->state = seed;
     sim->worlds = ~seed;
     sim->trace = trace;
     sim->clock_us = 1000000;
     sim->next_uuid = 0x1000;
-    draw_options(sim, options);
-    draw_later(sim);
+    if (sim->alone) {
+        handover_draw_alone(sim, options);
+    } else {
+        draw_options(sim, options);
+        draw_later(sim);
+    }
     net_init(sim);
     redis_forget();
     detached_begin(sim, sides_clock);
@@ -424,7 +430,7 @@ static void world_begin(struct sim *sim, const struct options *options, uint64_t
         worker_begin(sim, &sim->workers[i]);
 }
 
-static void world_end(struct sim *sim)
+void world_end(struct sim *sim)
 {
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
         chunks_reset(sim, &sim->clients[i].side->clients_port, &sim->clients[i].bulk);
@@ -437,6 +443,14 @@ static void world_end(struct sim *sim)
     net_fini(sim);
     redis_forget();
     detached_end(sim);
+}
+
+void sim_counts_add(struct sim_counts *to, const struct sim_counts *from)
+{
+    uint64_t *sums = (uint64_t *)(void *)to;
+    const uint64_t *more = (const uint64_t *)(const void *)from;
+    for (size_t i = 0; i < sizeof *to / sizeof *sums; i++)
+        sums[i] += more[i];
 }
 
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
@@ -463,9 +477,7 @@ bool sim_run(struct sim *sim, const struct options *options, uint64_t seed)
     counts.schedules++;
     counts.steps += steps;
     world_end(sim);
-    uint64_t *to = (uint64_t *)(void *)&counts, *from = (uint64_t *)(void *)&sim->counts;
-    for (size_t i = 0; i < sizeof counts / sizeof *to; i++)
-        to[i] += from[i];
+    sim_counts_add(&counts, &sim->counts);
     sim->counts = counts;
     return sim->failure[0] == '\0';
 }

@@ -29,6 +29,7 @@ void side_up(struct sim *sim, struct sim_side *side)
     side->broker.clients = &side->clients_port.port;
     side->broker.workers = &side->workers_port.port;
     side->up = true;
+    handover_side_up(sim, side);
 }
 
 void side_down(struct sim *sim, struct sim_side *side)
@@ -54,6 +55,7 @@ void side_down(struct sim *sim, struct sim_side *side)
     counts->spread += steps_spread(sim);
     for (size_t i = 0; i < EFFECT_COUNT; i++)
         counts->effects[i] += side->broker.effects.ran[i];
+    handover_side_down(sim, side);
     side->up = false;
     net_broker_gone(side);
     broker_fini(&side->broker);
@@ -74,6 +76,8 @@ void sides_tick(struct sim *sim)
         if (!side->up)
             continue;
         net_read_out(sim, &side->workers_port);
+        if (!sim->alone)
+            handover_read(sim, side);
         broker_tick(&side->broker);
         if (side->broker.draining && broker_drained(&side->broker))
             side_down(sim, side);

@@ -26,6 +26,7 @@
 #define SIM_HELD        256u
 #define SIM_GROUPS      64u
 #define SIM_REPORT_TEXT 256u
+#define SIM_HEAD        512u
 #define SIM_META_ADDED  8u /* bytes that a broker adds to a meta here: version and tenant */
 
 /* ---- the network: net.c ---- */
@@ -46,6 +47,9 @@ struct packet {
     uint8_t values
         [SIM_GROUPS]; /* the first byte of a job's input or of a result's output, or of a CHUNK; up: every byte of the raw frame */
     uint8_t raws[SIM_GROUPS]; /* raw frames that have come */
+    uint8_t head
+        [SIM_HEAD]; /* the header frame as it came, of messages that a neighbour reads, or that send a client elsewhere */
+    size_t head_bytes;
     struct sim_said said[SIM_GROUPS];
     uint8_t data[];
 };
@@ -158,6 +162,7 @@ struct sim_client {
     struct sim_side *side; /* whose broker it uses now */
     struct conn *conn;     /* NULL: not connected */
     bool ready, leaving;   /* welcomed; told that the broker drains */
+    uint32_t followed;     /* redirects in a row */
     struct sim_job jobs[SIM_JOBS];
     uint32_t jobs_count;
     uint64_t acked;
@@ -216,7 +221,7 @@ struct sim_counts {
         twice, failovers, solo_batches, outages, innocent_lost, detached, accepted, fetched, power_cuts, taken, keyed,
         over_rate, over_bytes, over_share, denied, strangers, scarce, memory_moves, over_memory, over_queue, over_peer,
         chains_twice, chains_elsewhere, chains_overtaken, versioned, orders, keys_changed, left_for_next_turn,
-        contracts, contracts_kept, contracts_refused;
+        contracts, contracts_kept, contracts_refused, handed, taken_over, redirected, handover_kills;
     uint64_t effects[EFFECT_COUNT];
 };
 
@@ -237,6 +242,7 @@ struct sim_extras {
     bool versions, cold; /* of models there are two, some of them not in memory: models.c */
     bool orders;         /* of administrators: orders.c */
     bool contracts;      /* jobs state what their numbers keep: contracts.c */
+    bool handover;       /* the two brokers know each other: handover.c */
     bool late;           /* it is known how long jobs take, and late ones get a hedge */
 };
 
@@ -249,6 +255,14 @@ struct sim_quota {
     uint32_t share;
 };
 
+/* A broker's own connection to the other one. */
+struct sim_dealer {
+    struct sim *sim;
+    struct sim_side *to;
+    struct conn *conn; /* NULL: none */
+    uint32_t allowed;  /* messages that it may read now */
+};
+
 /* A broker, and what leads to it. */
 struct sim_side {
     struct broker broker;
@@ -256,6 +270,7 @@ struct sim_side {
     struct cache *cache;
     struct virtual_port clients_port, workers_port;
     struct kept_seen kept_seen;
+    struct sim_dealer dealer;
     uint32_t number, trace; /* life: number of this broker, over all that the world has had */
     bool up;
 };
@@ -281,6 +296,7 @@ struct sim {
     uint32_t retired_count;
     uint32_t step;
     bool trace;
+    bool alone;     /* handover.c decides what the world has */
     uint64_t trail; /* digest of all that was sent and done: equal for equal seeds */
     struct sim_counts counts;
     uint64_t checks;               /* of the whole state */
@@ -310,6 +326,8 @@ void net_say_chunk(struct sim *sim, struct conn *conn, struct envelope env, size
 /* The same for several groups without raw frames, their header frames one behind the other; net_header writes one. */
 void net_say_groups(struct sim *sim, struct conn *conn, const uint8_t *headers, size_t bytes);
 size_t net_header(uint8_t *to, struct envelope env, const void *meta, size_t bytes);
+/* A message of a broker to the other one: raw frames are of one byte's value, as everywhere here. */
+void net_say_frames(struct sim *sim, struct conn *conn, zmq_msg_t *frames, size_t count);
 /* Hands the broker the next message of a drawn connection; false = none is on its way. */
 bool net_deliver_up(struct sim *sim, struct virtual_port *port);
 struct packet *net_take_down(struct conn *conn); /* NULL = none; free(3) it */
@@ -335,7 +353,8 @@ void client_ping(struct sim *sim, struct sim_client *client);
 void client_goodbye(struct sim *sim, struct sim_client *client);
 void client_goodbye_for_now(struct sim *sim, struct sim_client *client); /* to a broker that drains */
 void client_elsewhere(struct sim *sim, struct sim_client *client);       /* to the other broker */
-void client_vanish(struct sim *sim, struct sim_client *client);          /* killed: its jobs are nobody's */
+void client_elsewhere_after(struct sim *sim, struct sim_client *client, uint32_t followed); /* redirects in a row */
+void client_vanish(struct sim *sim, struct sim_client *client); /* killed: its jobs are nobody's */
 bool client_read(struct sim *sim, struct sim_client *client);
 const char *client_model(const struct sim_client *client, const struct sim_job *job);   /* that a plain job asks for */
 const char *client_backend(const struct sim_client *client, const struct sim_job *job); /* the same; NULL = any */
@@ -466,6 +485,18 @@ void contracts_given(struct sim *sim, const struct sim_side *side, uint32_t peer
 /* It answers that: a job may be refused for what it states only where nobody keeps it. */
 void contracts_refused(struct sim *sim, const struct sim_side *side, const struct envelope *env);
 
+/* ---- handover.c ---- */
+void handover_draw(struct sim *sim);
+void handover_draw_alone(struct sim *sim, const struct options *options);
+void handover_side_up(struct sim *sim, struct sim_side *side);
+void handover_side_down(struct sim *sim, struct sim_side *side);
+void handover_read(struct sim *sim, struct sim_side *side); /* some of what the other broker has answered */
+/* Jobs on the list of those that were offered; UINT32_MAX: it does not keep what it counts. */
+uint32_t handover_check(const struct neighbours *neighbours);
+bool handover_follow(struct sim *sim, struct sim_client *client, const struct packet *packet);
+/* Kills either broker behind each message of a hand-over, each time in a new world. */
+bool handover_prove(struct sim *sim, const struct options *options, uint64_t seed);
+
 /* ---- orders.c ---- */
 void orders_some(struct sim *sim);
 
@@ -522,6 +553,9 @@ void sim_settle(struct sim *sim);
 
 /* ---- schedule.c ---- */
 
+void world_begin(struct sim *sim, const struct options *options, uint64_t seed);
+void world_end(struct sim *sim);
+void sim_counts_add(struct sim_counts *to, const struct sim_counts *from);
 struct sim_side *sim_some_side(struct sim *sim); /* a broker that is there; where there is one, nothing is drawn */
 void sim_signs_of_life(struct sim *sim);         /* of all workers and clients */
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */

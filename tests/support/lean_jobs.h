@@ -10,7 +10,8 @@
 
 #include "penstock/client.h"
 
-#define LEAN_BROKER_BULK "64KiB" /* --bulk-from of the broker: the large jobs below go in chunks */
+#define LEAN_BROKER_SEALED "0"     /* --sealed-from: all large jobs are to go in chunks */
+#define LEAN_BROKER_BULK   "64KiB" /* --bulk-from of the broker: the large jobs below go in chunks */
 
 struct lean_tally {
     unsigned submitted, refused; /* jobs; refused at once, by the client itself */

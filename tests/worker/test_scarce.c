@@ -73,8 +73,9 @@ static void begin(void)
     struct pen_client_options client_options;
     folder_new(folder);
     lean_models(folder);
-    pool_start(&pool, (const char *const[]){"--http", "none", "--bulk-from", LEAN_BROKER_BULK, "--heartbeat", "25ms",
-                                            "--liveness", LIVENESS, "--worker-wait", "1s", NULL});
+    pool_start(&pool, (const char *const[]){"--http", "none", "--bulk-from", LEAN_BROKER_BULK, "--sealed-from",
+                                            LEAN_BROKER_SEALED, "--heartbeat", "25ms", "--liveness", LIVENESS,
+                                            "--worker-wait", "1s", NULL});
     cr_assert(lean_worker_init(pool.workers_endpoint, folder));
     pen_client_options_init(&client_options, sizeof client_options);
     client_options.endpoint = pool.clients;

@@ -40,6 +40,8 @@ static enum pen_status order_check(struct answer_reader *reader, const struct an
     struct answer *answer = reader->answer;
     if (kind == &kind_nms && !(answer->produces & ANSWER_OBJECTS))
         return reader_refuse(reader, PEN_ERR_INVALID, "no step before it finds objects");
+    if (kind == &kind_nms && answer->instances)
+        return reader_refuse(reader, PEN_ERR_INVALID, "the mask has the numbers of objects: nms must come before it");
     if (answer->produces & kind->produces)
         return reader_refuse(reader, PEN_ERR_INVALID, "a step before it gives the same kind of result");
     answer->produces |= kind->produces;
@@ -347,14 +349,32 @@ static void box_map(const struct answer_map *map, float box[4])
     }
 }
 
+/* Corners in the picture, and the upright box around them. */
+static void turned_map(const struct answer_map *map, struct answer_object *object)
+{
+    float *c = object->corners, *box = object->box;
+    turned_corners(object, c);
+    for (int i = 0; i < 4; i++) {
+        if (map)
+            point_map(map, &c[2 * i], &c[2 * i + 1]);
+        box[0] = i == 0 || c[2 * i] < box[0] ? c[2 * i] : box[0];
+        box[1] = i == 0 || c[2 * i + 1] < box[1] ? c[2 * i + 1] : box[1];
+        box[2] = i == 0 || c[2 * i] > box[2] ? c[2 * i] : box[2];
+        box[3] = i == 0 || c[2 * i + 1] > box[3] ? c[2 * i + 1] : box[3];
+    }
+}
+
 static void row_map(const struct answer *answer, struct answer_row *row)
 {
     const struct answer_map *map = row->map;
     double width = map ? map->width : answer->width, height = map ? map->height : answer->height;
     for (size_t i = 0; i < row->objects_count; i++) {
         struct answer_object *object = &row->objects[i];
+        if (answer->turned)
+            turned_map(map, object);
         if (map) {
-            box_map(map, object->box);
+            if (!answer->turned)
+                box_map(map, object->box);
             points_map(map, object->points, answer->points_count);
         }
         for (int j = 0; answer->clip && j < 4; j++)

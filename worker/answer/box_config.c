@@ -143,6 +143,11 @@ static enum pen_status form_check(struct answer_reader *reader, struct step_boxe
         return reader_refuse(reader, PEN_ERR_INVALID, "only the form distance has 'bins'");
     if (boxes->variances.count != 0 && boxes->variances.count != 4)
         return reader_refuse(reader, PEN_ERR_INVALID, "variances must be four numbers: x, y, width, height");
+    if (preset->heads && (boxes->coefficients || boxes->turned))
+        return reader_refuse(reader, PEN_ERR_INVALID, "yolov3 and yolov5 have neither 'coefficients' nor 'turned'");
+    if ((boxes->coefficients_at != NOT_GIVEN && !boxes->coefficients) ||
+        (boxes->angle_at != NOT_GIVEN && !boxes->turned))
+        return reader_refuse(reader, PEN_ERR_INVALID, "coefficients_at needs 'coefficients', and angle_at 'turned'");
     if (boxes->strides.count && !preset->strides)
         return reader_refuse(reader, PEN_ERR_INVALID, "only the forms distance and yolox have 'strides'");
     return boxes->normalized ? reader_needs_size(reader) : PEN_OK;
@@ -209,6 +214,8 @@ enum pen_status boxes_compile(struct answer_reader *reader, struct answer_step *
     if (status == PEN_OK)
         status = shapes_check(reader, boxes);
     reader->answer->points_count = boxes->points_count;
+    reader->answer->coefficients = boxes->coefficients;
+    reader->answer->turned = boxes->turned;
     reader->answer->objects_max = boxes->candidates < ANSWER_OBJECTS_MAX ? boxes->candidates : ANSWER_OBJECTS_MAX;
     return status;
 }

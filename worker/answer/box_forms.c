@@ -122,6 +122,8 @@ void box_decode(const struct answer *answer, const struct step_boxes *step, cons
         anchor_decode(step, &step->anchors[part->first + row], v, object->box);
     else
         plain_decode(answer, step, v, object->box);
+    if (step->turned)
+        object->angle = matrix_at(&part->boxes, row, part->angle_at);
     if (object->points)
         points_decode(answer, step, part, row, object->points);
 }

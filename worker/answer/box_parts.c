@@ -43,6 +43,7 @@ static enum pen_status matrix_join(const struct answer *answer, const struct ste
 
 static uint32_t classes_of(const struct step_boxes *step, const struct box_part *part, size_t index)
 {
+    bool own = step->scores.output[index] != step->boxes.output[index];
     bool shared = step->points.count == 0 || step->points.output[index] == step->scores.output[index];
     uint32_t end = (uint32_t)part->scores.columns;
     if (step->classes)
@@ -52,16 +53,46 @@ static uint32_t classes_of(const struct step_boxes *step, const struct box_part 
     if (step->boxes.output[index] == step->scores.output[index] && step->boxes_at > step->scores_at &&
         step->boxes_at < end)
         end = step->boxes_at;
+    if (!own && step->coefficients && part->coefficients_at > step->scores_at && part->coefficients_at < end)
+        end = part->coefficients_at;
+    if (!own && step->turned && part->angle_at > step->scores_at && part->angle_at < end)
+        end = part->angle_at;
     return end > step->scores_at ? end - step->scores_at : 0;
+}
+
+/* Coefficients and the angle: the last columns where the file names no others. Too few columns: part_check says so. */
+static void extras_place(const struct step_boxes *step, struct box_part *part)
+{
+    uint32_t columns = (uint32_t)part->boxes.columns;
+    part->angle_at = step->angle_at != UINT32_MAX ? step->angle_at : columns ? columns - 1 : 0;
+    part->coefficients_at = step->coefficients_at != UINT32_MAX ? step->coefficients_at
+                            : columns > step->coefficients      ? columns - step->coefficients
+                                                                : 0;
+}
+
+static enum pen_status extras_check(const struct answer *answer, const struct step_boxes *step,
+                                    const struct box_part *part, size_t index, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    if (step->coefficients)
+        status = columns_check(answer, step->boxes.output[index], &part->boxes,
+                               (size_t)part->coefficients_at + step->coefficients, "coefficients", reterr);
+    if (status == PEN_OK && step->turned)
+        status = columns_check(answer, step->boxes.output[index], &part->boxes, (size_t)part->angle_at + 1, "angles",
+                               reterr);
+    return status;
 }
 
 static enum pen_status part_check(const struct answer *answer, const struct step_boxes *step, struct box_part *part,
                                   size_t index, struct pen_error *reterr)
 {
     size_t values = 4u * (step->bins ? step->bins : 1), point = step->points_scored ? 3 : 2;
+    extras_place(step, part);
     part->classes = classes_of(step, part, index);
     enum pen_status status =
         columns_check(answer, step->boxes.output[index], &part->boxes, step->boxes_at + values, "boxes", reterr);
+    if (status == PEN_OK)
+        status = extras_check(answer, step, part, index, reterr);
     if (status == PEN_OK)
         status = columns_check(answer, step->scores.output[index], &part->scores,
                                step->scores_at + (part->classes ? part->classes : 1), "scores", reterr);

@@ -105,6 +105,21 @@ static void part_offer(const struct step_boxes *step, const struct box_part *par
 
 /* ---- the step ---- */
 
+/* The factors by which each object's mask is put together; they lie in the output of the boxes. */
+static enum pen_status coefficients_take(const struct step_boxes *step, const struct box_part *parts,
+                                         const struct candidates *list, struct answer_row *row,
+                                         struct pen_error *reterr)
+{
+    float *to = row_take(row, list->count * step->coefficients, sizeof *to, reterr);
+    for (size_t i = 0; to && i < list->count; i++) {
+        const struct box_part *part = &parts[list->list[i].part];
+        row->objects[i].coefficients = to;
+        for (uint32_t k = 0; k < step->coefficients; k++)
+            *to++ = matrix_at(&part->boxes, list->list[i].row, part->coefficients_at + k);
+    }
+    return to ? PEN_OK : PEN_ERR_TOO_LARGE;
+}
+
 static enum pen_status boxes_run(const struct answer *answer, const struct answer_step *compiled,
                                  struct answer_row *row, struct pen_error *reterr)
 {
@@ -124,6 +139,8 @@ static enum pen_status boxes_run(const struct answer *answer, const struct answe
     status = candidates_objects(&list, row, step->points_count, reterr);
     for (size_t i = 0; i < list.count && status == PEN_OK; i++)
         box_decode(answer, step, &parts[list.list[i].part], list.list[i].row, &row->objects[i]);
+    if (status == PEN_OK && step->coefficients)
+        status = coefficients_take(step, parts, &list, row, reterr);
     return status;
 }
 
@@ -133,6 +150,7 @@ static void boxes_defaults(struct answer_step *step)
     boxes->order = boxes->activation = boxes->objectness_activation = NOT_GIVEN;
     boxes->centre = -1;
     boxes->boxes_at = boxes->scores_at = boxes->points_at = boxes->objectness_at = NOT_GIVEN;
+    boxes->coefficients_at = boxes->angle_at = NOT_GIVEN;
     boxes->score = 0.3;
     boxes->candidates = 1000;
 }
@@ -174,6 +192,14 @@ static const struct answer_option boxes_options[] = {
     COLUMN("objectness_at", objectness_at),
     COLUMN("points_at", points_at),
     COLUMN("class_ids_at", class_ids_at),
+    COLUMN("coefficients_at", coefficients_at),
+    COLUMN("angle_at", angle_at),
+    {.name = "coefficients",
+     .type = OPTION_WHOLE,
+     .offset = offsetof(struct step_boxes, coefficients),
+     .min = 1,
+     .max = ANSWER_COEFFICIENTS_MAX},
+    FLAG("turned", turned),
     {.name = "classes", .type = OPTION_WHOLE, .offset = offsetof(struct step_boxes, classes), .min = 1, .max = 65535},
     {.name = "points_count",
      .type = OPTION_WHOLE,

@@ -13,10 +13,11 @@
 /* Proposals that lie together: those of one output, or of one anchor of a head. */
 struct box_part {
     struct matrix boxes, scores, objectness, class_ids, points;
-    uint32_t first;              /* its first anchor */
-    uint32_t classes;            /* columns of scores */
-    const struct box_head *head; /* NULL = none */
-    uint32_t anchor;             /* of the head */
+    uint32_t first;                     /* its first anchor */
+    uint32_t classes;                   /* columns of scores */
+    uint32_t coefficients_at, angle_at; /* columns of boxes, where the step has such */
+    const struct box_head *head;        /* NULL = none */
+    uint32_t anchor;                    /* of the head */
 };
 
 /*

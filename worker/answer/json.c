@@ -76,6 +76,20 @@ static void put_points(struct answer_text *text, const float *points, uint32_t c
     put(text, "]");
 }
 
+/* The angle is that of the first side. */
+static void put_corners(struct answer_text *text, const struct answer_object *object)
+{
+    const float *c = object->corners;
+    put(text, ",\"angle\":");
+    put_number(text, "%.5g", atan2((double)(c[3] - c[1]), (double)(c[2] - c[0])));
+    put(text, ",\"corners\":");
+    for (int i = 0; i < 8; i++) {
+        put(text, i == 0 ? "[[" : i % 2 ? "," : "],[");
+        put_number(text, "%.2f", (double)c[i]);
+    }
+    put(text, "]]");
+}
+
 static void put_object(const struct answer *answer, struct answer_text *text, const struct answer_object *object)
 {
     put(text, "{\"class\":");
@@ -89,6 +103,8 @@ static void put_object(const struct answer *answer, struct answer_text *text, co
         put_number(text, "%.2f", (double)object->box[i]);
     }
     put(text, "]");
+    if (answer->turned)
+        put_corners(text, object);
     if (object->points) {
         put(text, ",\"points\":");
         put_points(text, object->points, answer->points_count);
@@ -121,14 +137,15 @@ static void put_base64(struct answer_text *text, const uint8_t *bytes, size_t si
     put(text, "\"");
 }
 
-static enum pen_status put_mask(struct answer_text *text, struct answer_row *row, struct pen_error *reterr)
+static enum pen_status put_mask(const struct answer *answer, struct answer_text *text, struct answer_row *row,
+                                struct pen_error *reterr)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
     enum pen_status status = mask_png(row, &bytes, &size, reterr);
     if (status != PEN_OK)
         return status;
-    put(text, ",\"mask\":{\"width\":");
+    put(text, answer->instances ? ",\"mask\":{\"of\":\"objects\",\"width\":" : ",\"mask\":{\"width\":");
     put_number(text, "%.0f", row->mask_width);
     put(text, ",\"height\":");
     put_number(text, "%.0f", row->mask_height);
@@ -185,8 +202,9 @@ static enum pen_status body_put(const struct answer *answer, struct answer_text 
     put_names(answer, text);
     enum pen_status status = PEN_OK;
     if (answer->produces & ANSWER_MASK) {
-        put_labels(answer, text);
-        status = put_mask(text, row, reterr);
+        if (!answer->instances)
+            put_labels(answer, text);
+        status = put_mask(answer, text, row, reterr);
     }
     put(text, "}");
     return status;

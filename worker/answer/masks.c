@@ -1,5 +1,5 @@
 /*
- * masks.c - the step `mask`: for each pixel the class with the highest score, or whether a score is high enough.
+ * masks.c - the step `mask`: for each pixel the class with the highest score, whether a score is high enough, or the object that it belongs to.
  *
  * Scores are resized first and decided then: a pixel's score is the bilinear mean of the four cells around it, so that edges are smooth. A cell's middle lies in the
  * middle of the pixels that it covers; with `corners` the first and the last cell lie on the first and the last pixel of the input (as PoseNet's and BodyPix' do).
@@ -8,6 +8,8 @@
 
 #include <math.h>
 #include <string.h>
+
+#define INSTANCE_PIXELS_MAX (2 * ANSWER_PIXELS_MAX) /* of all objects' boxes in one picture: some seconds */
 
 /* Scores [h, w, channels], wherever the file put them. */
 struct grid {
@@ -183,6 +185,130 @@ static void mask_fill(const struct answer *answer, const struct step_mask *step,
         }
 }
 
+/* ---- masks of objects ---- */
+
+/* An object's scores on the prototypes' cells: the sum of the prototypes by its coefficients (YOLACT, Bolya et al. 2019). */
+static void object_scores(const struct answer *answer, const struct answer_object *object,
+                          const struct grid *prototypes, float *scores)
+{
+    size_t cells = prototypes->height * prototypes->width;
+    memset(scores, 0, cells * sizeof *scores);
+    for (uint32_t k = 0; k < answer->coefficients; k++) {
+        const float *from = prototypes->data + k * prototypes->channel_step;
+        for (size_t i = 0; i < cells; i++)
+            scores[i] += object->coefficients[k] * from[i * prototypes->cell_step];
+    }
+}
+
+/* Pixels of the mask in which a box may lie: [from, to). */
+struct extent {
+    size_t from[2], to[2];
+};
+
+static size_t pixel_within(double value, uint32_t limit)
+{
+    return !(value > 0) ? 0 : value > (double)limit ? limit : (size_t)value;
+}
+
+/* m: from input pixels to those of the mask. */
+static struct extent extent_of(const double *m, const struct answer_row *row, const float *box)
+{
+    double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+    for (int i = 0; i < 4; i++) {
+        double x = (double)box[i % 2 ? 2 : 0], y = (double)box[i / 2 ? 3 : 1];
+        double at[2] = {m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]};
+        for (int k = 0; k < 2; k++) {
+            low[k] = fmin(low[k], at[k]);
+            high[k] = fmax(high[k], at[k]);
+        }
+    }
+    return (struct extent){
+        {pixel_within(floor(low[0]), row->mask_width), pixel_within(floor(low[1]), row->mask_height)},
+        {pixel_within(ceil(high[0]), row->mask_width), pixel_within(ceil(high[1]), row->mask_height)}};
+}
+
+static uint64_t extent_pixels(struct extent e)
+{
+    return e.to[0] > e.from[0] && e.to[1] > e.from[1] ? (uint64_t)(e.to[0] - e.from[0]) * (e.to[1] - e.from[1]) : 0;
+}
+
+/* Where pixels' middles lie on the prototypes and on the input, both with the middle of the first cell at 0. */
+struct instance_places {
+    struct place cells, input;
+    double m[6]; /* from input pixels to those of the mask */
+};
+
+static struct instance_places places_of(const struct answer *answer, const struct step_mask *step,
+                                        const struct answer_row *row, const struct grid *grid)
+{
+    const struct grid input = {.height = answer->height, .width = answer->width};
+    struct instance_places p = {.m = {1, 0, 0, 0, 1, 0}};
+    if (step->size == MASK_MODEL) {
+        double fx = (double)answer->width / (double)grid->width, fy = (double)answer->height / (double)grid->height;
+        p.cells = (struct place){.ax = 1, .by = 1};
+        p.input = (struct place){.ax = fx, .by = fy, .cx = fx / 2 - 0.5, .cy = fy / 2 - 0.5};
+        p.m[0] = 1 / fx;
+        p.m[4] = 1 / fy;
+        return p;
+    }
+    struct step_mask plain = *step;
+    plain.corners = false;
+    p.cells = place_of(answer, step, row, grid);
+    p.input = place_of(answer, &plain, row, &input);
+    if (row->map)
+        memcpy(p.m, row->map->m, sizeof p.m);
+    return p;
+}
+
+/* Is the pixel's middle within the box? */
+static bool within_box(const struct place *input, const float *box, size_t x, size_t y)
+{
+    double ix = input->ax * (double)x + input->bx * (double)y + input->cx + 0.5;
+    double iy = input->ay * (double)x + input->by * (double)y + input->cy + 0.5;
+    return ix >= (double)box[0] && ix < (double)box[2] && iy >= (double)box[1] && iy < (double)box[3];
+}
+
+static void instance_fill(const struct step_mask *step, struct answer_row *row, const struct instance_places *p,
+                          const struct grid *scores, uint8_t number, const float *box)
+{
+    struct extent e = extent_of(p->m, row, box);
+    for (size_t y = e.from[1]; y < e.to[1]; y++)
+        for (size_t x = e.from[0]; x < e.to[0]; x++) {
+            uint8_t *pixel = &row->mask[y * row->mask_width + x];
+            if (*pixel || !within_box(&p->input, box, x, y))
+                continue; /* what better objects have is theirs */
+            struct around a = around_of(&p->cells, scores, x, y);
+            *pixel = (double)answer_sigmoid(score_at(scores, &a, 0)) >= step->threshold ? number : 0;
+        }
+}
+
+/* Pixel by pixel the number of the object that it belongs to, from 1; the first objects are the best. */
+static enum pen_status instances_fill(const struct answer *answer, const struct step_mask *step, struct answer_row *row,
+                                      const struct grid *grid, struct pen_error *reterr)
+{
+    if (grid->channels != answer->coefficients)
+        return pen_error_set(reterr, PEN_ERR_SHAPE, "the output has %zu prototypes, and objects have %u coefficients",
+                             grid->channels, answer->coefficients);
+    struct instance_places places = places_of(answer, step, row, grid);
+    float *scores = row_take(row, grid->height * grid->width, sizeof *scores, reterr);
+    if (!scores)
+        return PEN_ERR_TOO_LARGE;
+    const struct grid own = {scores, grid->height, grid->width, 1, 1, 1};
+    uint64_t pixels = 0;
+    places.cells.nearest = step->nearest;
+    memset(row->mask, 0, (size_t)row->mask_height * row->mask_width);
+    for (size_t i = 0; i < row->objects_count && i < answer->objects_max; i++) {
+        pixels += extent_pixels(extent_of(places.m, row, row->objects[i].box));
+        if (pixels > INSTANCE_PIXELS_MAX)
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                                 "the boxes cover more than %u pixels in all: say size model, or fewer objects",
+                                 INSTANCE_PIXELS_MAX);
+        object_scores(answer, &row->objects[i], grid, scores);
+        instance_fill(step, row, &places, &own, (uint8_t)(i + 1), row->objects[i].box);
+    }
+    return PEN_OK;
+}
+
 /* ---- the step ---- */
 
 static enum pen_status where_open(const struct answer *answer, const struct step_mask *step, struct answer_row *row,
@@ -221,7 +347,9 @@ static enum pen_status mask_run(const struct answer *answer, const struct answer
         status = where_open(answer, step, row, &grid, &where, reterr);
     if (status == PEN_OK)
         status = size_find(answer, step, row, &grid, reterr);
-    if (status == PEN_OK)
+    if (status == PEN_OK && step->instances)
+        status = instances_fill(answer, step, row, &grid, reterr);
+    else if (status == PEN_OK)
         mask_fill(answer, step, row, &grid, step->where.count ? &where : NULL);
     return status;
 }
@@ -231,6 +359,23 @@ static void mask_defaults(struct answer_step *step)
     step->mask = (struct step_mask){.threshold = 0.5, .where_threshold = 0.5};
 }
 
+static enum pen_status instances_check(struct answer_reader *reader, const struct step_mask *mask)
+{
+    struct answer *answer = reader->answer;
+    if (!answer->coefficients)
+        return reader_refuse(reader, PEN_ERR_INVALID,
+                             "form instances needs a step boxes before it with 'coefficients', and mostly nms between");
+    if (answer->turned)
+        return reader_refuse(reader, PEN_ERR_UNSUPPORTED, "turned boxes have no masks");
+    if (mask->where.count || mask->activation != ANSWER_AS_IS)
+        return reader_refuse(reader, PEN_ERR_INVALID, "form instances has neither 'where' nor 'activation'");
+    if (answer->objects_max > ANSWER_INSTANCES_MAX)
+        return reader_refuse(reader, PEN_ERR_INVALID, "a mask has room for %u objects: say \"max\" in nms",
+                             ANSWER_INSTANCES_MAX);
+    answer->instances = true;
+    return reader_needs_size(reader);
+}
+
 static enum pen_status mask_compile(struct answer_reader *reader, struct answer_step *step)
 {
     struct step_mask *mask = &step->mask;
@@ -238,6 +383,8 @@ static enum pen_status mask_compile(struct answer_reader *reader, struct answer_
     enum pen_status status = reader_needs_rank(reader, mask->from.output[0], 2, 4);
     if (status == PEN_OK && mask->where.count)
         status = reader_needs_rank(reader, mask->where.output[0], 2, 4);
+    if (status == PEN_OK && mask->instances)
+        status = instances_check(reader, mask);
     return status == PEN_OK && mask->size == MASK_PICTURE ? reader_needs_size(reader) : status;
 }
 
@@ -246,9 +393,11 @@ static enum pen_status read_mask_form(struct answer_reader *reader, const cJSON 
     const char *text = cJSON_IsString(value) ? value->valuestring : "";
     reader->step->mask.argmax = strcmp(text, "argmax") == 0;
     reader->step->mask.given = strcmp(text, "classes") == 0;
-    if (!reader->step->mask.argmax && !reader->step->mask.given && strcmp(text, "threshold") != 0)
-        return reader_refuse(reader, PEN_ERR_INVALID, "%s is '%.64s'; it must be one of argmax|threshold|classes", path,
-                             text);
+    reader->step->mask.instances = strcmp(text, "instances") == 0;
+    if (!reader->step->mask.argmax && !reader->step->mask.given && !reader->step->mask.instances &&
+        strcmp(text, "threshold") != 0)
+        return reader_refuse(reader, PEN_ERR_INVALID,
+                             "%s is '%.64s'; it must be one of argmax|threshold|classes|instances", path, text);
     return PEN_OK;
 }
 

@@ -3,6 +3,7 @@
  *
  * hard: as torchvision.ops.nms and ONNX NonMaxSuppression: an object goes when its overlap (shared area over joint area) with a better one that stays is above `iou`.
  * linear, gaussian: Soft-NMS (Bodla et al. 2017): its score is multiplied by 1 - overlap (above `iou`), or by exp(-overlap^2 / sigma); below `score` it goes.
+ * Boxes that are turned overlap as what they are (turned.c).
  * weighted: BlazeFace's blending (Bazarevsky et al. 2019): those that overlap are one, with the mean of boxes and points by their scores, and the best score.
  */
 #include "parts.h"
@@ -22,6 +23,11 @@ static float overlap(const float a[4], const float b[4])
     return shared / (area(a) + area(b) - shared);
 }
 
+static float objects_overlap(const struct step_nms *nms, const struct answer_object *a, const struct answer_object *b)
+{
+    return nms->turned ? turned_overlap(a, b) : overlap(a->box, b->box);
+}
+
 static bool rivals(const struct step_nms *nms, const struct answer_object *a, const struct answer_object *b)
 {
     return !nms->per_class || a->class == b->class;
@@ -33,8 +39,8 @@ static size_t hard(const struct step_nms *nms, struct answer_object *objects, si
     for (size_t i = 0; i < count && kept < nms->max; i++) {
         bool stays = true;
         for (size_t j = 0; j < kept && stays; j++)
-            stays =
-                !rivals(nms, &objects[j], &objects[i]) || !((double)overlap(objects[j].box, objects[i].box) > nms->iou);
+            stays = !rivals(nms, &objects[j], &objects[i]) ||
+                    !((double)objects_overlap(nms, &objects[j], &objects[i]) > nms->iou);
         if (stays)
             objects[kept++] = objects[i];
     }
@@ -64,7 +70,7 @@ static size_t soft(const struct step_nms *nms, struct answer_object *objects, si
         objects[kept] = one;
         for (size_t i = kept + 1; i < count; i++)
             if (rivals(nms, &one, &objects[i]))
-                objects[i].score = decayed(nms, objects[i].score, overlap(one.box, objects[i].box));
+                objects[i].score = decayed(nms, objects[i].score, objects_overlap(nms, &one, &objects[i]));
     }
     return kept;
 }
@@ -142,6 +148,10 @@ static void nms_defaults(struct answer_step *step)
 
 static enum pen_status nms_compile(struct answer_reader *reader, struct answer_step *step)
 {
+    step->nms.turned = reader->answer->turned;
+    if (step->nms.turned && step->nms.kind == NMS_WEIGHTED)
+        return reader_refuse(reader, PEN_ERR_UNSUPPORTED,
+                             "turned boxes have no weighted mean: say hard, linear or gaussian");
     if (reader->answer->objects_max > step->nms.max)
         reader->answer->objects_max = step->nms.max;
     return PEN_OK;

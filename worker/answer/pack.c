@@ -12,11 +12,12 @@ enum packed {
     PACK_SCORES,
     PACK_POINTS,
     PACK_PRESENCE,
+    PACK_CORNERS,
     PACK_MASK,
     PACK_ALL
 };
-static const char *const packed_names[PACK_ALL] = {"answer", "classes", "count",    "boxes",
-                                                   "scores", "points",  "presence", "mask"};
+static const char *const packed_names[PACK_ALL] = {"answer", "classes",  "count",   "boxes", "scores",
+                                                   "points", "presence", "corners", "mask"};
 
 static void tensor_add(struct answer *answer, enum packed place, enum pen_dtype dtype, uint32_t rank,
                        const int64_t *dims)
@@ -35,6 +36,8 @@ static void objects_add(struct answer *answer)
     tensor_add(answer, PACK_BOXES, PEN_DTYPE_F32, 2, (const int64_t[]){most, 4});
     tensor_add(answer, PACK_SCORES, PEN_DTYPE_F32, 1, (const int64_t[]){most});
     tensor_add(answer, PACK_CLASSES, PEN_DTYPE_I32, 1, (const int64_t[]){most});
+    if (answer->turned)
+        tensor_add(answer, PACK_CORNERS, PEN_DTYPE_F32, 3, (const int64_t[]){most, 4, 2});
     if (answer->points_count)
         tensor_add(answer, PACK_POINTS, PEN_DTYPE_F32, 3,
                    (const int64_t[]){most, answer->points_count, ANSWER_POINT_VALUES});
@@ -120,6 +123,8 @@ static void objects_put(const struct answer *answer, const struct answer_row *ro
             ((float *)to)[i] = object->score;
         else if (is(tensor, PACK_CLASSES))
             ((int32_t *)to)[i] = object->class;
+        else if (is(tensor, PACK_CORNERS))
+            memcpy((float *)to + 8 * i, object->corners, sizeof object->corners);
         else if (is(tensor, PACK_POINTS) && object->points)
             memcpy((float *)to + values * i, object->points, values * sizeof(float));
     }

@@ -11,20 +11,22 @@
 #include "answer.h"
 #include "arena.h"
 
-#define ANSWER_STEPS_MAX      16u
-#define ANSWER_TENSORS_MAX    64u    /* a model's outputs; the wire's own limit */
-#define ANSWER_SOURCES_MAX    8u     /* outputs that one step joins */
-#define ANSWER_NUMBERS_MAX    64u    /* of one list in the file */
-#define ANSWER_ANCHORS_MAX    65536u /* boxes that a network may propose */
-#define ANSWER_CANDIDATES_MAX 16384u /* objects before suppression */
-#define ANSWER_OBJECTS_MAX    1000u  /* objects of a row in the end */
-#define ANSWER_CLASSES_MAX    1000u  /* best classes of a row */
-#define ANSWER_POINTS_MAX     2048u  /* of one object, or of one picture */
-#define ANSWER_NAMES_MAX      64u
-#define ANSWER_NAME_BYTES     32u
-#define ANSWER_LINES_MAX      128u
-#define ANSWER_PIXELS_MAX     (100u * 1000u * 1000u) /* of a mask */
-#define ANSWER_POINT_VALUES   3u                     /* x, y and a third number */
+#define ANSWER_STEPS_MAX        16u
+#define ANSWER_TENSORS_MAX      64u    /* a model's outputs; the wire's own limit */
+#define ANSWER_SOURCES_MAX      8u     /* outputs that one step joins */
+#define ANSWER_NUMBERS_MAX      64u    /* of one list in the file */
+#define ANSWER_ANCHORS_MAX      65536u /* boxes that a network may propose */
+#define ANSWER_CANDIDATES_MAX   16384u /* objects before suppression */
+#define ANSWER_OBJECTS_MAX      1000u  /* objects of a row in the end */
+#define ANSWER_CLASSES_MAX      1000u  /* best classes of a row */
+#define ANSWER_POINTS_MAX       2048u  /* of one object, or of one picture */
+#define ANSWER_NAMES_MAX        64u
+#define ANSWER_NAME_BYTES       32u
+#define ANSWER_LINES_MAX        128u
+#define ANSWER_PIXELS_MAX       (100u * 1000u * 1000u) /* of a mask */
+#define ANSWER_COEFFICIENTS_MAX 256u                   /* of an object's mask */
+#define ANSWER_INSTANCES_MAX    254u                   /* objects in one mask */
+#define ANSWER_POINT_VALUES     3u                     /* x, y and a third number */
 
 /* Outputs that a step reads, by their place in the model. */
 struct answer_sources {
@@ -73,7 +75,8 @@ struct step_boxes {
     uint32_t boxes_at, scores_at, points_at, classes, points_count, bins, candidates;
     uint32_t objectness_at; /* UINT32_MAX = there is none */
     uint32_t class_ids_at;
-    bool channels_first, normalized, background, multi_label, points_yx, points_scored;
+    uint32_t coefficients, coefficients_at, angle_at; /* columns; NOT_GIVEN: the last ones */
+    bool channels_first, normalized, background, multi_label, points_yx, points_scored, turned;
     double score, limit;
     double centre; /* of a cell of strides, in cells; negative = that of the form */
     struct answer_numbers variances, strides;
@@ -94,7 +97,7 @@ struct step_centernet {
 enum nms_kind { NMS_HARD, NMS_LINEAR, NMS_GAUSSIAN, NMS_WEIGHTED };
 struct step_nms {
     uint32_t kind, max;
-    bool per_class;
+    bool per_class, turned;
     double iou, sigma, score;
 };
 
@@ -121,7 +124,7 @@ enum mask_size { MASK_PICTURE, MASK_MODEL };
 struct step_mask {
     struct answer_sources from, where;
     uint32_t activation, where_activation, size, channel;
-    bool argmax, given, channels_first, corners, nearest, png; /* given: the numbers are classes */
+    bool argmax, given, instances, channels_first, corners, nearest, png; /* given: the numbers are classes */
     double threshold, where_threshold;
 };
 
@@ -164,8 +167,8 @@ struct answer {
     struct answer_step steps[ANSWER_STEPS_MAX];
     size_t steps_count;
     unsigned produces; /* of enum answer_produce */
-    uint32_t classes_max, objects_max, points_count;
-    bool mask_png;
+    uint32_t classes_max, objects_max, points_count, coefficients;
+    bool mask_png, turned, instances;                /* objects have an angle; the mask has the numbers of objects */
     char names[ANSWER_NAMES_MAX][ANSWER_NAME_BYTES]; /* of points */
     uint32_t names_count;
     struct answer_line skeleton[ANSWER_LINES_MAX]; /* between points, for those who draw */
@@ -189,7 +192,11 @@ struct answer_object {
     float box[4]; /* left, top, right, bottom */
     float score;
     int32_t class;
-    float *points; /* [points_count][ANSWER_POINT_VALUES]; NULL = none */
+    float *points;             /* [points_count][ANSWER_POINT_VALUES]; NULL = none */
+    const float *coefficients; /* [coefficients] of its mask; NULL = none */
+    float angle; /* of a turned box: radians around its middle, from x towards y; the box is the one before the turn */
+    float corners
+        [8]; /* of a turned box in the picture: x and y of what were left top, right top, right bottom, left bottom */
 };
 
 struct answer_row {
@@ -304,6 +311,10 @@ void answer_softmax(const float *from, float *to, size_t count, size_t step);
 void objects_sort(struct answer_row *row, size_t most);
 /* "as_is", sigmoid of one number; softmax is done by the caller. */
 float answer_activate(float x, uint32_t activation);
+
+/* turned.c: the corners of a turned box, and the area that two of them share over that of both together. */
+void turned_corners(const struct answer_object *object, float ret_corners[8]);
+float turned_overlap(const struct answer_object *a, const struct answer_object *b);
 
 /* ---- what comes out ---- */
 

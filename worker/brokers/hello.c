@@ -469,6 +469,7 @@ enum pen_status hello_new(const struct hello_facts *facts, struct hello **ret_he
     message->runs_alone = true;
     message->budget_bytes = (uint64_t)facts->options->memory_budget;
     message->bulk = true;
+    message->sealed = true;
     message->pack_bytes = pack_bytes_taken((uint64_t)facts->options->frame_limit);
     flags_fill(hello, facts);
     offers_fill(hello, facts);

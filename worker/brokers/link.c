@@ -3,6 +3,7 @@
 
 #include "control.pb-c.h"
 #include "link_pack.h"
+#include "link_sealed.h"
 
 #include "assertion.h"
 #include "deadline.h"
@@ -49,6 +50,7 @@ static void transfers_end(struct link *link)
 void link_close(struct link *link, int linger_ms)
 {
     transfers_end(link);
+    parcel_close(&link->parcels);
     PEN_ASSERT(!link->transfers.socket && !link->transfers.arrivals && !link->transfers.departures,
                "no transfer outlives its connection");
     if (!link->socket)
@@ -313,6 +315,7 @@ void link_welcome(struct link *link, const struct envelope *env, const uint8_t *
         link->transfers.from_bytes = welcome->bulk_bytes;
         if (link_flush(link))
             pack_limit(&link->going, welcome->pack_bytes);
+        link_sealed_welcome(link, welcome);
         bulk_way_welcome(&link->transfers.way, welcome->broker_uuid, welcome->bulk_port, link->liveness_us);
         link->state = LINK_SERVING;
         PEN_ASSERT(link->socket && link->heartbeat_us >= HEARTBEAT_US_MIN && link->liveness_us >= LIVENESS_US_MIN,
@@ -395,8 +398,10 @@ void link_reply(struct link *link, struct reply *reply)
     }
     if (!fits(link, reply))
         reply = too_large(link, reply);
-    if (reply)
+    if (reply) {
+        link_sealed_send(link, reply);
         reply = transfer_depart(link, reply);
+    }
     if (reply && link_pack_reply(link, reply) != 0) {
         log_event(LOG_ERROR, "send_failed", "error=%s", zmq_strerror(errno));
         link_give_back(link);

@@ -12,6 +12,7 @@
 #include "hello.h"
 #include "inbox.h"
 #include "pack.h"
+#include "parcel.h"
 #include "slot.h"
 #include "tensor_codec.h"
 #include "transfer.h"
@@ -42,6 +43,8 @@ struct link {
     bool holds;
     struct in_flight in_flight;
     struct transfers transfers;
+    struct parcel_link parcels; /* to a broker on this host: link_sealed.h */
+    uint64_t sealed_from;       /* payloads of more bytes may go there; 0 = none */
     enum link_state state;
     int exit_code;
     uint64_t heartbeat_us, liveness_us; /* in force */

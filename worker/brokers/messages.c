@@ -7,6 +7,7 @@
 
 #include "control.pb-c.h"
 #include "drain.h"
+#include "link_sealed.h"
 #include "outcomes.h"
 #include "signals.h"
 #include "slot.h"
@@ -76,8 +77,9 @@ static void on_submit(struct serve *serve, struct link *link, struct message *me
         return;
     }
     dispatch->link = link;
+    status = link_sealed_take(link, dispatch, (uint64_t)serve->options->frame_limit, &error);
     bool announced = transfer_announced(dispatch);
-    if (announced)
+    if (status == PEN_OK && announced)
         status = transfer_measure(dispatch, (uint64_t)serve->options->frame_limit, &error);
     if (status == PEN_OK)
         status = in_flight_add(&link->in_flight, dispatch, &error);
@@ -258,7 +260,7 @@ static void on_life(struct serve *serve, struct link *link, struct message *mess
     if (!beat)
         drop_meta(serve, &arena, "a heartbeat's meta is no Heartbeat (proto/worker.proto)");
     else if (*beat->log_level && log_level_parse(beat->log_level, &level) == 0)
-        serve_log_level(level, "broker");
+        log_level_order(level, "broker");
     meta_arena_fini(&arena);
 }
 

@@ -19,13 +19,21 @@
 #define WATCHDOG_STEP_US 250000u
 #define POLL_MS_MAX      1000 /* vitals.h: a longer silence counts as wedged */
 
-void serve_log_level(enum log_level level, const char *by)
-{
-    log_level_set(level);
-    log_event(LOG_INFO, "log_level", "level=%s by=%s", log_level_name(level), by);
-}
-
 /* ---- results ----------------------------------------------------------------------------------------------------------------------- */
+
+/* A list of dispatches and of parts of dispatches that no slot has any more. */
+static void finished_free(struct serve *serve, struct link *link, struct dispatch *finished)
+{
+    for (struct dispatch *next; finished; finished = next) {
+        next = finished->queue_next;
+        struct dispatch *whole = dispatch_finish(finished);
+        if (!whole)
+            continue;
+        exclusive_finished(&serve->exclusive, whole);
+        in_flight_remove(&link->in_flight, whole);
+        dispatch_free(whole);
+    }
+}
 
 /* What the slots have finished by now leaves together. */
 static bool send_some(struct serve *serve)
@@ -39,11 +47,7 @@ static bool send_some(struct serve *serve)
         struct link *link = reply->link;
         next = reply->next;
         link_reply(link, reply);
-        if (finished) {
-            exclusive_finished(&serve->exclusive, finished);
-            in_flight_remove(&link->in_flight, finished);
-            dispatch_free(finished);
-        }
+        finished_free(serve, link, finished);
     }
     for (size_t i = 0; any && i < serve->brokers->count; i++)
         if (!link_release(&serve->brokers->links[i]))
@@ -97,7 +101,7 @@ static int tick(struct serve *serve, uint64_t now_us)
     vitals_beat(serve->vitals, brokers_serving(serve->brokers), serve->draining, now_us);
     int level_change = signals_level();
     if (level_change)
-        serve_log_level(log_level_step(level_change), "signal");
+        log_level_order(log_level_step(level_change), "signal");
     if (signals_asked())
         drain_begin(serve, now_us, "signal");
     int refused = WORKER_EXIT_REFUSED;

@@ -45,7 +45,4 @@ int serve_run(struct serve *serve);
 /* One turn of the loop: sends the results and handles the messages that are there. True when there were any. */
 bool serve_turn(struct serve *serve, uint64_t now_us);
 
-/* Sets the log level; `by` says in the log who asked for it. */
-void serve_log_level(enum log_level level, const char *by);
-
 #endif

@@ -332,7 +332,11 @@ struct reply *transfer_depart(struct link *link, struct reply *reply)
          link->transfers.from_bytes > 0 && reply->bytes > link->transfers.from_bytes && at < reply->frames_count;) {
         zmq_msg_t *header = &reply->frames[at];
         if (envelope_decode(zmq_msg_data(header), zmq_msg_size(header), &env, &meta, NULL) != PEN_OK)
-            break; /* our own: cannot be */
+            break;          /* our own: cannot be */
+        if (env.transfer) { /* its frames went ahead: link_sealed.h */
+            at++;
+            continue;
+        }
         if (group_bytes(reply, at, env.frames) <= link->transfers.from_bytes) {
             at += 1u + env.frames;
             continue;

@@ -190,6 +190,8 @@ size_t vitals_text(struct vitals *vitals, uint64_t now_us, char *text, size_t ro
     put_number(&page, "jobs_expired_total", "counter", "Jobs whose deadline passed here.",
                atomic_load(&stats->jobs_expired));
     put_number(&page, "batches_total", "counter", "Batches run.", atomic_load(&stats->batches));
+    put_number(&page, "jobs_joined_total", "counter", "Jobs with decoded pictures that ran in a batch composed here.",
+               atomic_load(&stats->joined));
     put_number(&page, "runs_ahead_total", "counter",
                "Batches given to a device that was computing another of the slot.", atomic_load(&stats->runs_ahead));
     put_number(&page, "shapes_prepared_total", "counter", "Shapes made ready while jobs waited.",

@@ -50,7 +50,7 @@ bool watchdog_idle(struct watchdog *watchdog, struct slot *const *slots, size_t 
                    uint64_t limit_us, uint64_t now_us)
 {
     size_t taken = handoff_taken(handoff);
-    bool stuck = handoff_length(handoff) > 0 && one_is_idle(slots, count);
+    bool stuck = handoff_length(handoff) > 0 && handoff_due(handoff) && one_is_idle(slots, count);
     if (!stuck || taken != watchdog->taken || watchdog->since_us == 0) {
         *watchdog = (struct watchdog){.since_us = stuck ? now_us : 0, .taken = taken};
         return false;

@@ -10,6 +10,7 @@
 struct stats {
     atomic_uint_fast64_t jobs_done, jobs_failed, jobs_cancelled, jobs_expired;
     atomic_uint_fast64_t batches, compute_us;
+    atomic_uint_fast64_t joined;              /* decoded jobs that a slot took together with others */
     atomic_uint_fast64_t pictures, decode_us; /* decoded for jobs, and the time of the threads that did it */
     atomic_uint_fast64_t runs_ahead;  /* runs begun on a device that was still busy with another run of the same slot */
     atomic_uint_fast64_t prepared;    /* shapes prepared while jobs waited; 0 when warm-up declared all of them */

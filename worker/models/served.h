@@ -16,6 +16,7 @@
 #include "penstock/engine.h"
 #include "classes.h"
 #include "preprocess.h"
+#include "batch_pace.h"
 #include "batch_shape.h"
 
 #define SERVED_STATE_BYTES_MAX (256u * 1024u * 1024u) /* per state tensor */
@@ -94,6 +95,7 @@ struct served {
     bool woken;  /* it was cold once: its sessions prepare a shape when the first job brings it */
     struct warm_time warm[BATCH_SHAPE_WARM_MAX];
     size_t warm_count;
+    struct batch_pace pace; /* of its runs */
     bool
         resolved; /* for an ensemble (config.plan): the result of looking its steps up; belongs to the watch's thread */
     enum pen_status resolved_as;

@@ -22,7 +22,9 @@ struct chain {
     struct pictures *pictures[ENSEMBLE_PLAN_STEPS_MAX]; /* files that a step decoded itself; owned */
     size_t bytes;                                       /* of the copies */
     struct digest digest;                               /* of the models that run */
-    uint64_t wait_us, gather_us, compute_us;            /* sums over all steps; wait: until the first one began */
+    uint64_t start_us;                                  /* when the first step began to run */
+    uint64_t gather_us, compute_us;                     /* sums over all steps */
+    uint32_t batch_jobs, batch_rows, batch_place;       /* of the jobs that go through the steps together */
     bool started;
 };
 

@@ -1,4 +1,4 @@
-/* decoders.c - a list of dispatches under a lock; each thread takes the next job of the first one. */
+/* decoders.c - a list of dispatches under a lock; each thread takes the next job of the first one, and passes it on when it is decoded. */
 #include "decoders.h"
 
 #include <pthread.h>
@@ -16,13 +16,14 @@
 #include "task.h"
 
 #define ARENA_BYTES (1024u * 1024u)
+#define JOIN_SLACK  4u /* a job waits for others only when it has so many times the wait left */
 
 struct decoders {
     struct decoders_context context;
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    struct dispatch *first, *last; /* those with jobs that no thread has taken */
-    size_t waiting;                /* dispatches that are not ready, the list's and those at work */
+    struct dispatch *first; /* those with jobs that no thread has taken; the most urgent first */
+    size_t waiting;         /* dispatches that are not ready, the list's and those at work */
     bool closed, began;
     pthread_t *threads;
     uint32_t threads_count;
@@ -127,6 +128,36 @@ static void ensemble_decode(struct decoders *d, const struct served *ensemble, s
     }
 }
 
+/* A job waits for others as long as the model says, unless its deadline is near. */
+static uint64_t until_us(const struct served *served, const struct job *job, uint64_t now_us)
+{
+    uint64_t delay_us = served->config.max_queue_delay_us;
+    uint64_t left_us = job->deadline_us > now_us ? job->deadline_us - now_us : 0;
+    return delay_us > 0 && left_us / JOIN_SLACK >= delay_us ? now_us + delay_us : now_us;
+}
+
+static uint32_t rows_most(struct served *served)
+{
+    if (served->config.plan) /* its steps have batches of their own */
+        return served->max_batch_size;
+    return batch_pace_rows(&served->pace, served->warm, served->warm_count, served->max_batch_size);
+}
+
+/* With whom the job may run. One that has failed, or that runs alone, joins nobody. */
+static void joining_set(struct dispatch *part, struct served *served, const struct job *job)
+{
+    uint64_t now_us = clock_now_us();
+    if (!job->pictures || job->pictures->status != PEN_OK || served->max_batch_size < 2 || served->strings)
+        return;
+    part->joining = (struct joining){.link = part->link,
+                                     .model_hash = job->env.model_hash,
+                                     .model = served->digest,
+                                     .rows = job->pictures->rows,
+                                     .rows_most = rows_most(served),
+                                     .ready_us = now_us,
+                                     .until_us = until_us(served, job, now_us)};
+}
+
 /* A job that cannot be opened stays as it is: the slot finds the same fault and answers it. */
 static void job_decode(struct decoders *d, struct meta_arena *arena, const struct dispatch *dispatch, struct job *job)
 {
@@ -143,6 +174,8 @@ static void job_decode(struct decoders *d, struct meta_arena *arena, const struc
     else
         for (size_t i = 0; i < meta->n_inputs && !job->pictures; i++)
             input_decode(d, served, tensors[i].name, job, &tensors[i]);
+    if (dispatch->parts && !meta->crop && !meta->debug && !meta->f32_exact)
+        joining_set(&dispatch->parts[job - dispatch->jobs], served, job);
     served_release(served);
     if (job->uncut) {
         atomic_fetch_add(&d->context.stats->pictures, 1);
@@ -165,11 +198,8 @@ static struct job *job_take(struct decoders *d, struct dispatch **ret_dispatch)
         return NULL;
     struct dispatch *dispatch = d->first;
     struct job *job = &dispatch->jobs[dispatch->decode_next++];
-    if (dispatch->decode_next == dispatch->jobs_count) {
+    if (dispatch->decode_next == dispatch->jobs_count)
         d->first = dispatch->queue_next;
-        if (!d->first)
-            d->last = NULL;
-    }
     *ret_dispatch = dispatch;
     return job;
 }
@@ -187,10 +217,13 @@ static void *decoder_main(void *argument)
         job_decode(d, &arena, dispatch, job);
         pthread_mutex_lock(&d->lock);
         PEN_ASSERT(dispatch->decode_left > 0 && d->waiting > 0, "a dispatch that is decoded waits until its last job");
-        if (--dispatch->decode_left == 0) {
-            d->waiting--;
+        bool last = --dispatch->decode_left == 0;
+        d->waiting -= last;
+        if (dispatch->parts)
+            handoff_push(d->context.handoff,
+                         &dispatch->parts[job - dispatch->jobs]); /* the dispatch may be gone then */
+        else if (last)
             handoff_push(d->context.handoff, dispatch);
-        }
     }
     pthread_mutex_unlock(&d->lock);
     meta_arena_fini(&arena);
@@ -215,15 +248,26 @@ static void threads_begin(struct decoders *d)
         log_event(LOG_WARN, "decoders_failed", "error=%s", "no thread to decode pictures: slots decode them");
 }
 
+/* Behind those that are as urgent (1 is the most urgent). Call it with the lock held. */
+static void dispatch_insert(struct decoders *d, struct dispatch *dispatch)
+{
+    struct dispatch **at = &d->first;
+    while (*at && (*at)->jobs[0].env.priority <= dispatch->jobs[0].env.priority)
+        at = &(*at)->queue_next;
+    dispatch->queue_next = *at;
+    *at = dispatch;
+}
+
 static void dispatch_queue(struct decoders *d, struct dispatch *dispatch)
 {
     bool several = dispatch->jobs_count > 1;
-    dispatch->queue_next = NULL;
+    dispatch_split(dispatch);
+    for (size_t i = 0; i < dispatch->parts_left; i++)
+        handoff_expect(d->context.handoff, &dispatch->parts[i]);
     dispatch->decode_next = 0;
     dispatch->decode_left = dispatch->jobs_count;
     pthread_mutex_lock(&d->lock);
-    *(d->last ? &d->last->queue_next : &d->first) = dispatch;
-    d->last = dispatch;
+    dispatch_insert(d, dispatch);
     d->waiting++;
     pthread_mutex_unlock(&d->lock);
     if (several)

@@ -1,8 +1,9 @@
 /*
  * decoders.h - threads that decode pictures beside the slots: a dispatch with files passes through here on its way to the slots, so that a slot never waits for a decoder.
  *
- * The jobs of a dispatch are decoded by several threads at a time. What came first leaves first only by chance: a dispatch goes to the slots when all its pictures are
- * ready, and dispatches without pictures pass by. A file that cannot be used becomes the error of its job, which the slot answers with the others.
+ * The jobs of a dispatch are decoded by several threads at a time, and each goes to the slots by itself as soon as it is ready (a part of its dispatch, inbox.h): one slow
+ * file holds up no other job. Batches are composed behind the decoders, of what is ready then (handoff.h). More urgent dispatches are decoded first. A file that cannot be
+ * used becomes the error of its job, which runs with no others. Dispatches without pictures pass by.
  *
  * Threads: any (locks inside), but for decoders_pass, which is the network thread's.
  */

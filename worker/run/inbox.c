@@ -194,6 +194,7 @@ static void jobs_fill(struct dispatch *dispatch, uint64_t now_us)
         struct job *job = &dispatch->jobs[i];
         zmq_msg_t *frame = &dispatch->frames[at];
         envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &job->env, &job->meta, NULL); /* checked before */
+        job->received_us = now_us;
         job->deadline_us = deadline_at(now_us, job->env.deadline_us);
         job->first_frame = (uint32_t)at + 1;
         at += 1u + job->env.frames;
@@ -252,5 +253,32 @@ void dispatch_free(struct dispatch *dispatch)
         pictures_free(dispatch->jobs[i].pictures);
         uncut_free(dispatch->jobs[i].uncut);
     }
+    free(dispatch->parts);
     free(dispatch);
+}
+
+void dispatch_split(struct dispatch *dispatch)
+{
+    PEN_ASSERT(!dispatch->parts && !dispatch->whole, "a dispatch is split once, and its parts never");
+    dispatch->parts = calloc(dispatch->jobs_count, sizeof *dispatch->parts);
+    dispatch->parts_left = dispatch->parts ? dispatch->jobs_count : 0;
+    for (size_t i = 0; i < dispatch->parts_left; i++)
+        dispatch->parts[i] = (struct dispatch){.link = dispatch->link,
+                                               .whole = dispatch,
+                                               .received_us = dispatch->received_us,
+                                               .bytes = dispatch->bytes / dispatch->jobs_count,
+                                               .jobs = &dispatch->jobs[i],
+                                               .jobs_count = 1,
+                                               .frames = dispatch->frames,
+                                               .frames_count = dispatch->frames_count};
+}
+
+struct dispatch *dispatch_finish(struct dispatch *dispatch)
+{
+    struct dispatch *whole = dispatch->whole;
+    if (!whole)
+        return dispatch;
+    PEN_ASSERT(whole->parts_left > 0 && whole->parts_left <= whole->jobs_count,
+               "each part of a dispatch is finished once");
+    return --whole->parts_left == 0 ? whole : NULL;
 }

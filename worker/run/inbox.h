@@ -19,9 +19,20 @@
 
 enum job_state { JOB_WAITING, JOB_RUNNING, JOB_ANSWERED };
 
+/* With which others a decoded job may share a batch, and how long it may wait for them. */
+struct joining {
+    const struct link *link;     /* one message answers a batch, so all its jobs are of one broker */
+    uint64_t model_hash;         /* of the job's envelope */
+    struct digest model;         /* of the model as it is served */
+    uint32_t rows;               /* 0: it joins no others */
+    uint32_t rows_most;          /* of a batch, by what was measured */
+    uint64_t ready_us, until_us; /* when it was decoded; the latest time at which its batch begins if a slot is free */
+};
+
 /* One group of a dispatch. */
 struct job {
     struct envelope env;
+    uint64_t received_us;      /* as the dispatch's */
     uint64_t deadline_us;      /* absolute, DEADLINE_NONE = none */
     const uint8_t *meta;       /* env.meta_bytes of protobuf, inside the header frame */
     uint32_t first_frame;      /* index in the dispatch's frames; env.frames of them */
@@ -37,9 +48,14 @@ struct pictures;
 struct dispatch {
     struct dispatch *next, *previous; /* in the list of held dispatches; network thread */
     struct link *link;                /* the broker that sent it and gets the answers */
-    struct dispatch *queue_next;      /* handoff, or decoders */
+    struct dispatch *queue_next;      /* handoff, or decoders; what a slot takes together, and a reply has finished */
     size_t decode_next, decode_left;  /* decoders: the next job to look at, and jobs that are not done */
+    struct dispatch *parts;           /* [jobs_count] its jobs one by one, behind the decoders; owned; NULL: none */
+    size_t parts_left;                /* parts that are not finished; network thread */
+    struct dispatch *whole;           /* this is a part: it borrows the job and the frames; NULL: it is none */
+    struct joining joining;           /* of a part */
     uint64_t received_us;
+    uint64_t sealed_from; /* results of more bytes go into sealed memory: its broker is on this host; 0 = none */
     size_t bytes;
     struct job *jobs;
     size_t jobs_count;
@@ -73,6 +89,11 @@ void inbox_drop(struct inbox *inbox);        /* drops these, because their conne
 /* Makes a dispatch of a SUBMIT message, taking its frames. Gives *ret_dispatch. */
 enum pen_status inbox_dispatch(struct inbox *inbox, struct message *message, uint64_t now_us,
                                struct dispatch **ret_dispatch, struct pen_error *reterr);
-void dispatch_free(struct dispatch *dispatch); /* NULL is fine */
+void dispatch_free(struct dispatch *dispatch); /* NULL is fine; with its parts */
+
+/* Makes the parts of a dispatch. Without memory it has none. Threads: the network thread, before others know of the dispatch. */
+void dispatch_split(struct dispatch *dispatch);
+/* A slot has finished with it: the whole dispatch when that is finished now, else NULL. */
+struct dispatch *dispatch_finish(struct dispatch *dispatch);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "assertion.h"
 #include "large_frame.h"
+#include "parcel_frames.h"
 #include "tensor_codec.h"
 
 #include <errno.h>
@@ -73,6 +74,47 @@ static enum pen_status header_add(struct reply *reply, struct envelope *env, con
     return PEN_OK;
 }
 
+static size_t raw_bytes(const struct reply_group *group, const uint32_t *order, size_t raw)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < raw; i++)
+        bytes += group->outputs[order[i]].bytes;
+    return bytes;
+}
+
+/* The outputs are copied once, as always: into one block of sealed memory. False: they must go as bytes. */
+static bool raws_seal(struct reply *reply, const struct reply_group *group, const uint32_t *order, size_t raw)
+{
+    struct sealed_piece pieces[FRAME_MAX_TENSORS];
+    size_t offsets[FRAME_MAX_TENSORS], before = reply->frames_count;
+    bool whole = true;
+    for (size_t i = 0; i < raw; i++)
+        pieces[i] = (struct sealed_piece){group->outputs[order[i]].data, group->outputs[order[i]].bytes};
+    struct sealed *block = sealed_copy(pieces, raw, offsets);
+    for (size_t i = 0; block && whole && i < raw; i++) {
+        whole = sealed_frame_new(&reply->frames[reply->frames_count], block, offsets[i], pieces[i].bytes) == 0;
+        reply->frames_count += whole;
+    }
+    sealed_release(block);
+    if (block && !whole)
+        frames_cut(reply, before);
+    return block && whole;
+}
+
+static enum pen_status raws_copy(struct reply *reply, const struct reply_group *group, const uint32_t *order,
+                                 size_t raw, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; status == PEN_OK && i < raw; i++) {
+        void *data = NULL;
+        const struct pen_tensor *output = &group->outputs[order[i]];
+        status = frame_open(reply, output->bytes, &data, reterr);
+        if (status == PEN_OK)
+            memcpy(data, output->data, output->bytes);
+    }
+    return status;
+}
+
 static struct envelope result_envelope(const struct envelope *asked, const struct reply_group *group)
 {
     struct envelope env = envelope_make(FRAME_RESULT);
@@ -106,14 +148,12 @@ enum pen_status reply_add(struct reply *reply, const struct envelope *asked, con
     meta->n_outputs = group->outputs_count;
     env.frames = (uint8_t)raw;
     enum pen_status status = header_add(reply, &env, meta, reterr);
-    for (size_t i = 0; status == PEN_OK && i < raw; i++) {
-        void *data = NULL;
-        const struct pen_tensor *output = &group->outputs[order[i]];
-        status = frame_open(reply, output->bytes, &data, reterr);
-        if (status == PEN_OK)
-            memcpy(data, output->data, output->bytes);
-        reply->bytes += output->bytes;
-    }
+    size_t bytes = raw_bytes(group, order, raw);
+    bool sealed =
+        status == PEN_OK && reply->sealed_from > 0 && bytes > reply->sealed_from && raws_seal(reply, group, order, raw);
+    if (status == PEN_OK && !sealed)
+        status = raws_copy(reply, group, order, raw, reterr);
+    reply->bytes += bytes;
     meta->outputs = NULL;
     meta->n_outputs = 0;
     if (status != PEN_OK) {

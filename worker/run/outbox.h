@@ -23,12 +23,13 @@ struct identity {
 struct reply {
     struct reply *next;
     struct link *link;         /* the broker that gets it: link.h */
-    struct dispatch *finished; /* no slot touches this dispatch any more: the network thread frees it */
+    struct dispatch *finished; /* no slot touches these dispatches any more (queue_next): dispatch_finish */
     zmq_msg_t *frames;
     size_t frames_count, frames_room;
     struct job_id *jobs;
     size_t jobs_count, jobs_room;
     size_t bytes;
+    uint64_t sealed_from; /* payloads of more bytes are put into sealed memory; 0 = none */
 };
 
 /* NULL without memory. Room is for the whole message: it does not grow. */

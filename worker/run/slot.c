@@ -260,8 +260,10 @@ static bool batch_try(struct slot *slot, struct batch *batch)
     atomic_fetch_add(&slot->context.stats->compute_us, end_us - start_us);
     atomic_fetch_add(&slot->context.stats->batches, 1);
     if (status == PEN_OK && gather_can_split(batch, outputs, count)) {
+        if (!batch->tasks[0]->debug)
+            batch_pace_learn(&batch->tasks[0]->served->pace, batch->bound, end_us - start_us);
         slot_batch_answer(slot, batch, outputs, count,
-                          (struct timing){.wait_us = slot_worker_us(slot, start_us),
+                          (struct timing){.start_us = start_us,
                                           .gather_us = slot->work->gather_us,
                                           .compute_us = end_us - start_us,
                                           .end_us = end_us});
@@ -290,10 +292,9 @@ void slot_batch_run(struct slot *slot, struct batch *batch)
 
 /* ---- a dispatch -------------------------------------------------------------------------------------------------------------------- */
 
-/* Opens the jobs that have no answer yet; answers refused ones at once. Returns the number of tasks. */
-static size_t tasks_open(struct slot *slot, struct dispatch *dispatch)
+/* Opens the jobs that have no answer yet; answers refused ones at once. Returns the number of tasks, of which there were `count` before. */
+static size_t tasks_open(struct slot *slot, struct dispatch *dispatch, size_t count)
 {
-    size_t count = 0;
     for (size_t i = 0; i < dispatch->jobs_count; i++) {
         struct job *job = &dispatch->jobs[i];
         struct pen_error error = {0};
@@ -338,6 +339,16 @@ void slot_work_close(struct slot *slot, struct work *work)
     work->dispatch = NULL;
 }
 
+/* Of a list. */
+static size_t jobs_of(const struct dispatch *dispatch)
+{
+    size_t count = 0;
+    for (; dispatch; dispatch = dispatch->queue_next)
+        count += dispatch->jobs_count;
+    PEN_ASSERT(count <= GATHER_TASKS_MAX, "a slot takes no more jobs than it has places");
+    return count;
+}
+
 static struct work *work_open(struct slot *slot, struct dispatch *dispatch)
 {
     struct work *work = &slot->works[0];
@@ -350,8 +361,9 @@ static struct work *work_open(struct slot *slot, struct dispatch *dispatch)
     work->dispatch = dispatch;
     work->layers = (struct layers){.count = 0};
     meta_arena_reset(&work->arena);
-    slot_reply_open(slot, dispatch->jobs_count);
-    work->count = tasks_open(slot, dispatch);
+    slot_reply_open(slot, jobs_of(dispatch));
+    for (; dispatch; dispatch = dispatch->queue_next)
+        work->count = tasks_open(slot, dispatch, work->count);
     return work;
 }
 
@@ -389,6 +401,7 @@ void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch)
 
 void slot_run(struct slot *slot, struct dispatch *dispatch)
 {
+    PEN_ASSERT(!dispatch->queue_next, "what the caller brings is in no queue");
     slot_dispatch_begin(slot, dispatch);
     while (slot->flying > 0)
         slot_flight_land(slot);
@@ -400,6 +413,14 @@ static struct dispatch *dispatch_next(struct slot *slot)
     if (slot->flying == 0)
         return handoff_take(slot->context.handoff);
     return slot_flight_room(slot) ? handoff_poll(slot->context.handoff) : NULL;
+}
+
+static size_t bytes_of(const struct dispatch *dispatch)
+{
+    size_t bytes = 0;
+    for (; dispatch; dispatch = dispatch->queue_next)
+        bytes += dispatch->bytes;
+    return bytes;
 }
 
 static void *slot_main(void *argument)
@@ -418,8 +439,10 @@ static void *slot_main(void *argument)
                 slot_flight_land(slot);
             continue;
         }
-        if (dispatch->bytes > SHORT_RUN_BYTES)
+        if (bytes_of(dispatch) > SHORT_RUN_BYTES)
             urgent_set(slot, false);
+        if (dispatch->queue_next)
+            atomic_fetch_add(&slot->context.stats->joined, jobs_of(dispatch));
         slot_dispatch_begin(slot, dispatch);
         urgent_set(slot, true);
     }

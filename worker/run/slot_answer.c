@@ -34,11 +34,7 @@ void slot_reply_open(struct slot *slot, size_t jobs)
     size_t most = atomic_load(&slot->context.catalog->outputs_most);
     for (unsigned attempt = 0; !(slot->work->reply = reply_new(jobs, jobs * (1 + most))); attempt++)
         slot_memory_wait(attempt);
-}
-
-uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us)
-{
-    return now_us - slot->work->dispatch->received_us;
+    slot->work->reply->sealed_from = slot->work->dispatch->sealed_from;
 }
 
 void slot_answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text)
@@ -55,7 +51,7 @@ void slot_answer_error(struct slot *slot, struct job *job, enum pen_status statu
                                                   : &stats->jobs_failed,
                      1);
     for (unsigned attempt = 0; reply_add_error(slot->work->reply, &job->env, slot->context.identity, status, text,
-                                               slot->work->debug_log, slot_worker_us(slot, clock_now_us())) != PEN_OK;
+                                               slot->work->debug_log, clock_now_us() - job->received_us) != PEN_OK;
          attempt++)
         slot_memory_wait(attempt);
 }
@@ -76,16 +72,25 @@ void slot_task_error(struct slot *slot, const struct task *task, enum pen_status
 }
 
 /* The time of the decoder is no waiting. */
-static void times_fill(const struct slot *slot, const struct task *task, struct timing timing,
-                       Penstock__ResultMeta *meta)
+static void times_fill(const struct task *task, struct timing timing, Penstock__ResultMeta *meta)
 {
-    uint64_t now_us = clock_now_us();
+    uint64_t now_us = clock_now_us(), came_us = task->job->received_us;
+    uint64_t wait_us = timing.start_us > came_us ? timing.start_us - came_us : 0;
     meta->compute_us = timing.compute_us;
-    meta->worker_us = slot_worker_us(slot, now_us);
+    meta->worker_us = now_us - came_us;
     meta->decode_us = task->decode_us;
-    meta->worker_wait_us = timing.wait_us > task->decode_us ? timing.wait_us - task->decode_us : 0;
+    meta->worker_wait_us = wait_us > task->decode_us ? wait_us - task->decode_us : 0;
     meta->gather_us = timing.gather_us;
     meta->split_us = now_us - timing.end_us;
+}
+
+/* The jobs that ran together; an ensemble's job is answered by itself, and remembers them. */
+static void batch_fill(const struct batch *batch, size_t index, Penstock__ResultMeta *meta)
+{
+    const struct chain *chain = batch->tasks[index]->chain;
+    meta->batch_size = chain ? chain->batch_jobs : (uint32_t)batch->count;
+    meta->batch_rows = chain ? chain->batch_rows : batch->rows;
+    meta->batch_place = chain ? chain->batch_place : (uint32_t)index;
 }
 
 /* What was measured of the model or of the ensemble: the answer says how far it may be off. */
@@ -122,7 +127,6 @@ static void meta_fill(const struct slot *slot, const struct batch *batch, Pensto
     meta->build = meta_text(identity->build);
     meta->worker = meta_text(identity->worker);
     meta->precision = (uint32_t)served_precision(served, identity->precision);
-    meta->batch_size = (uint32_t)batch->count;
     const struct digest *digest = served->config.plan ? &batch->tasks[0]->chain->digest : &served->digest;
     meta->model_digest.data = (uint8_t *)meta_text((const char *)digest->bytes);
     meta->model_digest.len = sizeof digest->bytes;
@@ -247,7 +251,8 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
     struct task *task = batch->tasks[index];
     int labels = batch->served->labels_output;
     meta_fill(slot, batch, &measured, &meta);
-    times_fill(slot, task, timing, &meta);
+    times_fill(task, timing, &meta);
+    batch_fill(batch, index, &meta);
     if (task->layers) {
         meta.layers = slot->work->layers.rows;
         meta.n_layers = slot->work->layers.count;

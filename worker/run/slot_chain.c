@@ -69,7 +69,7 @@ void slot_chain_keep(struct slot *slot, const struct batch *batch, size_t index,
         return;
     }
     if (!chain->started)
-        chain->wait_us = timing.wait_us;
+        chain->start_us = timing.start_us;
     chain->started = true;
     chain->gather_us += timing.gather_us;
     chain->compute_us += timing.compute_us;
@@ -95,7 +95,7 @@ static void chain_answer(struct slot *slot, struct task *task)
         .served = task->served, .tasks = {task}, .count = 1, .rows = task->rows, .bound = task->rows};
     size_t count = chain_outputs(task, outputs);
     slot_answer_result(slot, &exclusive, 0, 0, outputs, count,
-                       (struct timing){.wait_us = chain->wait_us,
+                       (struct timing){.start_us = chain->start_us,
                                        .gather_us = chain->gather_us,
                                        .compute_us = chain->compute_us,
                                        .end_us = clock_now_us()});
@@ -110,11 +110,20 @@ static size_t step_tasks(struct slot *slot, const struct batch *batch, size_t in
     return count;
 }
 
+static void task_begin(const struct batch *batch, size_t index)
+{
+    struct chain *chain = batch->tasks[index]->chain;
+    chain->batch_jobs = (uint32_t)batch->count;
+    chain->batch_rows = batch->rows;
+    chain->batch_place = (uint32_t)index;
+    chain_begin(batch->served, chain, batch->tasks[index]->inputs);
+}
+
 void slot_chain_run(struct slot *slot, struct batch *batch)
 {
     const struct ensemble_plan *plan = batch->served->config.plan;
     for (size_t i = 0; i < batch->count; i++)
-        chain_begin(batch->served, batch->tasks[i]->chain, batch->tasks[i]->inputs);
+        task_begin(batch, i);
     for (size_t index = 0; index < plan->steps_count; index++) {
         struct batch step;
         if (plan->steps[index].crop.present) {

@@ -102,7 +102,7 @@ static void again_run(struct slot *slot)
 static struct timing timing_of(const struct slot *slot, const struct work *work, uint64_t end_us)
 {
     uint64_t start_us = work->begun_us > slot->landed_us ? work->begun_us : slot->landed_us;
-    return (struct timing){.wait_us = slot_worker_us(slot, start_us),
+    return (struct timing){.start_us = start_us,
                            .gather_us = work->gathered_us > start_us ? work->gathered_us - start_us : 0,
                            .compute_us = end_us - start_us,
                            .end_us = end_us};
@@ -124,6 +124,7 @@ static void outcome(struct slot *slot, struct work *work, enum pen_status status
     if (cut && batch->bound > batch->rows)
         atomic_fetch_add(&slot->context.stats->rows_filled, batch->bound - batch->rows);
     if (cut) {
+        batch_pace_learn(&batch->tasks[0]->served->pace, batch->bound, timing.compute_us);
         slot_batch_answer(slot, batch, outputs, count, timing);
     } else if (status != PEN_OK && status != PEN_ERR_DEVICE_LOST && (stopped || batch->count == 1)) {
         slot_batch_fail(slot, batch, status, why);

@@ -16,9 +16,9 @@
 
 #define SLOT_WORKS 3 /* dispatches that a slot may have on a device at a time: the most that a session takes */
 
-/* A dispatch that a slot works on. */
+/* What a slot works on: a dispatch, or decoded jobs of several. */
 struct work {
-    struct dispatch *dispatch; /* NULL: this place is free */
+    struct dispatch *dispatch; /* the first of a list (queue_next) of one broker; NULL: this place is free */
     struct reply *reply;       /* the message under construction */
     struct meta_arena arena;
     struct task tasks[GATHER_TASKS_MAX];
@@ -59,13 +59,13 @@ struct slot {
 };
 
 struct timing {
-    uint64_t wait_us, gather_us, compute_us; /* gather is a part of compute */
-    uint64_t end_us;                         /* of the run */
+    uint64_t start_us;              /* of the run */
+    uint64_t gather_us, compute_us; /* gather is a part of compute */
+    uint64_t end_us;                /* of the run */
 };
 
 /* slot_answer.c: writes results and errors into the message under construction */
 void slot_reply_open(struct slot *slot, size_t jobs);
-uint64_t slot_worker_us(const struct slot *slot, uint64_t now_us); /* since the dispatch came */
 void slot_answer_error(struct slot *slot, struct job *job, enum pen_status status, const char *text);
 /* The same for a task; when it is a step, the error names the step. */
 void slot_task_error(struct slot *slot, const struct task *task, enum pen_status status, const char *text);
@@ -91,7 +91,7 @@ void slot_answer_result(struct slot *slot, const struct batch *batch, size_t ind
 void slot_batch_prune(struct slot *slot, struct batch *batch, uint64_t now_us);
 void slot_batch_run(struct slot *slot, struct batch *batch);
 bool slot_batch_wanted(const struct batch *batch); /* true when some job of it was not cancelled */
-/* The dispatch is on the device when this returns, or it is answered. */
+/* The dispatch, or the list of parts, is on the device when this returns, or it is answered. */
 void slot_dispatch_begin(struct slot *slot, struct dispatch *dispatch);
 /* slot.c, for slot_flight.c, too: gives each job of a batch its result or error; sets what other threads see (batch
    NULL: nothing runs) */

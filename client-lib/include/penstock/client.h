@@ -61,6 +61,8 @@ struct pen_client_options {
     const char *broker_key; /**< the broker's public key, 64 hex digits */
     bool tell_drain; /**< a job that the only broker refuses because it is about to end (a restart) is UNAVAILABLE at
                           once; default: it waits for the broker that comes in its place, for unreachable_us */
+    bool stays; /**< stays with a broker of its endpoint although that is busy and names a less busy one; for who asks
+                     about, or steers, just that broker. Default: it goes there, and its jobs with it */
 };
 
 /** Sets every field to its default. @param options the caller's. @param struct_bytes sizeof *options. Threads: any. */
@@ -452,6 +454,7 @@ struct pen_client_counters {
     uint64_t jobs_resent;
     uint64_t jobs_pending; /**< unanswered now */
     uint64_t busy_waits;   /**< waits for answers that were begun awake (spin_us) */
+    uint64_t redirects;    /**< times that a broker sent this client to another one, and it went */
 };
 
 /** Copies the counters out. @param struct_bytes sizeof *ret_counters. Threads: any. */

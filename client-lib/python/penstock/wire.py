@@ -8,7 +8,7 @@ from typing import Any, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 import xxhash
 
-MAJOR, MINOR = 1, 2
+MAJOR, MINOR = 1, 3
 ENVELOPE = struct.Struct("<2s4BHQQ16sQQQI4BII")
 ENVELOPE_BYTES = 80
 META_BYTES_MAX = 64 * 1024
@@ -22,9 +22,9 @@ CHUNK_BYTES = 128 * 1024
 WINDOW_BYTES = 1024 * 1024
 
 CLIENT_HELLO, SUBMIT, CANCEL, ACK, CONTROL, GOODBYE, RESULT, CONTROL_REPLY, WELCOME, PING, PONG = range(1, 12)
-DRAIN, RESUME, ATTACH, CHUNK, CREDIT, PACK, NOTICE = range(15, 22)  # this client takes no PACK and asks for no NOTICE, so it never gets one
-_TYPES = 22
-_NAME_JOBS = frozenset((SUBMIT, CANCEL, RESULT, CHUNK, CREDIT, NOTICE))
+DRAIN, RESUME, ATTACH, CHUNK, CREDIT, PACK, NOTICE, NEIGHBOUR, HANDED = range(15, 24)  # this client takes no PACK and asks for no NOTICE, so it never gets one; the last two travel between brokers
+_TYPES = 24
+_NAME_JOBS = frozenset((SUBMIT, CANCEL, RESULT, CHUNK, CREDIT, NOTICE, HANDED))
 _CARRY_DATA = frozenset((SUBMIT, RESULT, CHUNK))
 _LONG_METAS = frozenset((CLIENT_HELLO, CONTROL, CONTROL_REPLY, WELCOME, 12, 13))
 

@@ -155,18 +155,11 @@ static bool claims(enum op op)
     return kernel_find(op) != NULL;
 }
 
-static bool wants_promote(const struct backend_config *config)
-{
-    (void)config;
-    return true;
-}
-
 extern const struct backend_ops backend_reference; /* named in the generated table of backends */
 const struct backend_ops backend_reference = {
     .name = "reference",
     .is_reference = true,
     .priority = 10,
-    .wants_promote = wants_promote,
     .probe = probe,
     .open = open_backend,
     .close = close_backend,

@@ -32,7 +32,7 @@ enum pen_status kernel_gather(struct kernel_call *k)
     for (int64_t i = 0; i < count && status == PEN_OK; i++) {
         int64_t from = raw_index(&k->in[1], i, in->dim[axis]);
         if (from < 0) {
-            return raw_index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, &k->in[1], i, in->dim[axis]);
         }
         for (int64_t o = 0; o < outer; o++) {
             memcpy(y.data + (size_t)(o * count + i) * run, x.data + (size_t)(o * in->dim[axis] + from) * run, run);
@@ -67,7 +67,7 @@ enum pen_status kernel_gather_elements(struct kernel_call *k)
     for (int64_t i = 0; status == PEN_OK && i < y.count; i++) {
         int64_t from = raw_index(&k->in[1], i, in->dim[axis]), at = 0;
         if (from < 0) {
-            return raw_index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, &k->in[1], i, in->dim[axis]);
         }
         for (int32_t d = 0; d < in->rank; d++) {
             at += (d == axis ? from : index[d]) * strides[d];
@@ -114,7 +114,7 @@ enum pen_status kernel_gather_nd(struct kernel_call *k)
         for (int32_t d = 0; d < depth; d++) {
             int64_t i = raw_index(&k->in[1], t * depth + d, in->dim[b + d]);
             if (i < 0) {
-                return raw_index_fail(k, in->dim[b + d]);
+                return raw_index_fail(k, &k->in[1], t * depth + d, in->dim[b + d]);
             }
             at += i * strides[b + d];
         }

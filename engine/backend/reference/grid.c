@@ -33,14 +33,18 @@ static double reflect(double p, double low, double high)
     return d > range ? low + 2.0 * range - d : low + d;
 }
 
-/* The coordinate after padding; with zeros it stays outside and reads as zero. */
+/*
+ * The coordinate after padding; with zeros it stays outside and reads as zero. A cubic reads four pixels: each is padded by itself, so that behind a border the
+ * weights are those of the place outside. Three pixels further out every one of them is the border.
+ */
 static double padded(const struct grid *g, double p, int64_t size)
 {
+    double room = g->mode == GRID_CUBIC ? 3.0 : 0.0;
     double low = g->align ? 0.0 : -0.5, high = g->align ? (double)size - 1.0 : (double)size - 0.5,
            top = (double)size - 1.0;
     switch (g->padding) {
     case GRID_BORDER:
-        return p < 0.0 ? 0.0 : p > top ? top : p;
+        return p < -room ? -room : p > top + room ? top + room : p;
     case GRID_REFLECTION:
         p = p < low || p > high ? reflect(p, low, high) : p;
         return g->mode == GRID_CUBIC ? p : fmin(fmax(p, 0.0), top);

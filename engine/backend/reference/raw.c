@@ -108,7 +108,8 @@ int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim)
     return i >= 0 && i < dim ? i : -1;
 }
 
-enum pen_status raw_index_fail(struct kernel_call *k, int64_t dim)
+enum pen_status raw_index_fail(struct kernel_call *k, const struct rt_value *indices, int64_t at, int64_t dim)
 {
-    return kernel_fail(k, PEN_ERR_INVALID, "an index is outside a dimension of %lld", (long long)dim);
+    return kernel_fail(k, PEN_ERR_INVALID, "index %lld (number %lld of them) is outside of an axis of %lld",
+                       (long long)load_one_i64(indices->data, indices->dtype, at), (long long)at, (long long)dim);
 }

@@ -31,6 +31,6 @@ void raw_gather(uint8_t *dst, const uint8_t *src, size_t size, const struct shap
 
 /* Index `at` of an index tensor, negative from the end; -1 when it is outside a dimension of `dim`, of which raw_index_fail speaks. */
 int64_t raw_index(const struct rt_value *indices, int64_t at, int64_t dim);
-enum pen_status raw_index_fail(struct kernel_call *k, int64_t dim);
+enum pen_status raw_index_fail(struct kernel_call *k, const struct rt_value *indices, int64_t at, int64_t dim);
 
 #endif

@@ -168,7 +168,8 @@ static enum pen_status resize_sizes(struct kernel_call *k, const int32_t *axes, 
     for (uint32_t i = 0; i < count; i++) {
         int32_t d = axes[i];
         double v = load_one_f64(k->in[from].data, k->in[from].dtype, i);
-        double out = by_size ? v : floor((double)in->dim[d] * v);
+        double out =
+            by_size ? v : (double)floorf((float)in->dim[d] * (float)v); /* as exporters and runtimes round it */
         if (!(v >= 0.0) || !(out <= 1e9) || in->dim[d] == 0) {
             return kernel_fail(k, PEN_ERR_INVALID, "scale or size %g of axis %d", v, d);
         }

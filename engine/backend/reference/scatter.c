@@ -98,7 +98,7 @@ enum pen_status kernel_scatter_elements(struct kernel_call *k)
     for (int64_t i = 0; i < total && status == PEN_OK; i++) {
         int64_t to = raw_index(&k->in[1], i, in->dim[axis]), at = 0;
         if (to < 0) {
-            return raw_index_fail(k, in->dim[axis]);
+            return raw_index_fail(k, &k->in[1], i, in->dim[axis]);
         }
         for (int32_t d = 0; d < in->rank; d++) {
             at += (d == axis ? to : index[d]) * strides[d];
@@ -130,7 +130,7 @@ enum pen_status kernel_scatter_nd(struct kernel_call *k)
         for (int32_t d = 0; d < depth; d++) {
             int64_t i = raw_index(&k->in[1], t * depth + d, in->dim[d]);
             if (i < 0) {
-                return raw_index_fail(k, in->dim[d]);
+                return raw_index_fail(k, &k->in[1], t * depth + d, in->dim[d]);
             }
             at += i * strides[d];
         }
@@ -169,7 +169,8 @@ enum pen_status kernel_tensor_scatter(struct kernel_call *k)
         for (int64_t t = 0; t < us->dim[axis]; t++) {
             int64_t to = circular && in->dim[axis] > 0 ? (first + t) % in->dim[axis] : first + t;
             if (to < 0 || to >= in->dim[axis]) {
-                return raw_index_fail(k, in->dim[axis]);
+                return kernel_fail(k, PEN_ERR_INVALID, "index %lld is outside of an axis of %lld", (long long)to,
+                                   (long long)in->dim[axis]);
             }
             for (int64_t i = 0; i < run; i++) {
                 put(&k->out[0], (o * in->dim[axis] + to) * run + i, &k->in[1], (o * us->dim[axis] + t) * run + i,

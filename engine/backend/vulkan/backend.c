@@ -8,6 +8,7 @@
 
 #include "backend/vulkan/debug.h"
 #include "backend/vulkan/kept.h"
+#include "backend/vulkan/ops/filter.h"
 #include "backend/vulkan/ops/ops.h"
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/verdicts.h"
@@ -96,6 +97,7 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     }
     atomic_store(&b->bytes_products[0], 0);
     atomic_store(&b->bytes_products[1], 0);
+    atomic_store(&b->winograds, 0);
     b->seen =
         status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
     return status;
@@ -241,10 +243,17 @@ static bool any_empty(const struct graph *g, const struct node *n)
     return false;
 }
 
-/* A constant that f16 cannot hold, of a node that cannot keep it in f32: the node stays in f32 on another backend. Where such models are refused, the plan says so. */
-static bool beyond_f16(const struct backend *b, const struct graph *g, const struct node *n)
+/* The device computes the operator wrong, by every kernel there is. */
+static bool wrong_here(const struct backend *b, const struct graph *g, const struct node *n, const struct vk_op *op)
 {
-    return b->range == VK_RANGE_KEEP && !vk_range_keeps(g, n) && vk_range_outside(g, n);
+    const uint32_t off = b->kernels.ops_off;
+    struct filter f;
+    if (op == &vk_op_conv && off != 0) {
+        const struct value *w = node_in(g, n, 1);
+        const bool depthwise = w != NULL && filter_read(n, &w->shape, &f) && vk_filter_depthwise(&f);
+        return (off & (depthwise ? VK_OFF_DEPTHWISE : VK_OFF_WINDOWS)) != 0;
+    }
+    return (op == &vk_op_pool && (off & VK_OFF_POOLS) != 0) || (op == &vk_op_nbits && (off & VK_OFF_CODES) != 0);
 }
 
 static bool supports(const struct backend *backend, const struct graph *g, const struct node *n,
@@ -260,14 +269,14 @@ static bool supports(const struct backend *backend, const struct graph *g, const
     if (any_empty(g, n)) {
         return vk_refuse(ret_reason, "an empty tensor");
     }
-    if (backend != NULL && backend->device->f16 && beyond_f16(backend, g, n)) {
-        return vk_refuse(ret_reason, "weights outside of 5.96e-8 to 65504, the range of f16");
-    }
     if (!kept_takes(KEPT_VULKAN, g, n)) {
         return vk_refuse(ret_reason, "no kernel for this element type in this build");
     }
     if (backend != NULL && backend->bytes_wrong && (op == &vk_op_qproduct || op == &vk_op_quantise)) {
         return vk_refuse(ret_reason, "the device computes products of bytes or their rounding wrong");
+    }
+    if (backend != NULL && wrong_here(backend, g, n, op)) {
+        return vk_refuse(ret_reason, "the device computes it wrong: the facts selftest.vulkan name what");
     }
     return op->supports(g, n, ret_reason);
 }
@@ -292,6 +301,16 @@ uint64_t vk_backend_bytes(const struct backend *b)
 uint64_t vk_backend_submits(const struct backend *b)
 {
     return atomic_load(&b->device->submits);
+}
+
+struct vk_traffic vk_backend_traffic(const struct backend *b)
+{
+    const struct vk_device *d = b->device;
+    return (struct vk_traffic){.submits = atomic_load(&d->submits),
+                               .staged_in = atomic_load(&d->staged_in),
+                               .staged_out = atomic_load(&d->staged_out),
+                               .moves = atomic_load(&d->moves),
+                               .direct = atomic_load(&d->direct)};
 }
 
 uint64_t vk_backend_pooled(const struct backend *b)
@@ -373,18 +392,10 @@ static bool wants_layout(const struct backend_config *config)
     return config->vulkan.layout != PEN_VK_LAYOUT_GRAPH;
 }
 
-/* Storing as f16 is this backend's own way of computing in f32. */
-static bool wants_promote(const struct backend_config *config)
-{
-    (void)config; /* it stores or multiplies f32 as its precision says */
-    return true;
-}
-
 const struct backend_ops backend_vulkan = {
     .name = "vulkan",
     .is_device = true,
     .wants_layout = wants_layout,
-    .wants_promote = wants_promote,
     .priority = 30,
     .probe = probe,
     .open = backend_open,

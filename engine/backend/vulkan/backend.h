@@ -18,6 +18,14 @@ unsigned vk_backend_in_flight_most(const struct backend *b);          /* runs on
 unsigned vk_backend_messages(const struct backend *b);                /* of the validation layer */
 struct backend *vk_backend_beside(struct backend *b, uint32_t index); /* on a further device; NULL beyond the last */
 uint64_t vk_backend_submits(const struct backend *b);                 /* to the current device's queue */
+/* What runs on the current device cost so far beside their kernels. */
+struct vk_traffic {
+    uint64_t submits;
+    uint64_t staged_in, staged_out; /* bytes that the host copied into staging memory, and out of it */
+    uint64_t moves,
+        direct; /* inputs and outputs that the device moved out of staging memory or into it; that kernels worked on in place */
+};
+struct vk_traffic vk_backend_traffic(const struct backend *b);
 uint64_t vk_backend_pooled(const struct backend *b); /* buffers of the current device that found a second user */
 /* Products of the execs made so far that a family runs (enum vk_family). */
 unsigned vk_backend_products(const struct backend *b, unsigned family);

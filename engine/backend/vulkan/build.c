@@ -269,6 +269,29 @@ void vk_push_float(struct vk_work *w, float value)
     vk_push(w, bits);
 }
 
+void vk_push_all(struct vk_work *w, const size_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        vk_push(w, values[i]);
+    }
+}
+
+void vk_push_window(struct vk_work *w, const struct window *window)
+{
+    for (uint32_t d = 0; d < 2; d++) {
+        vk_push(w, window->kernel[d]);
+    }
+    for (uint32_t d = 0; d < 2; d++) {
+        vk_push(w, window->stride[d]);
+    }
+    for (uint32_t d = 0; d < 2; d++) {
+        vk_push(w, window->dilation[d]);
+    }
+    for (uint32_t d = 0; d < 2; d++) {
+        vk_push(w, window->begin[d]);
+    }
+}
+
 void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z)
 {
     if (w->build == NULL || w->build->status != PEN_OK) {
@@ -315,6 +338,29 @@ bool vk_deferred(const struct vk_build *b, uint32_t value)
         }
     }
     return false;
+}
+
+struct vk_build vk_build_of(const struct vk_build *b, const struct node *n)
+{
+    const struct partition *part = &b->exec->plan->part;
+    struct vk_build own = *b;
+    own.n = n;
+    own.index = 0;
+    while (&b->g->nodes[part->nodes[own.index]] != n) {
+        PEN_ASSERT(own.index + 1 < part->node_count, "a deferred node is one of the partition's");
+        own.index++;
+    }
+    return own;
+}
+
+bool vk_packed_there(const struct vk_build *b, uint32_t slot)
+{
+    return b->exec->weights->packed[b->index][slot].there;
+}
+
+void vk_build_joined(const struct vk_build *b)
+{
+    b->exec->chosen_by[b->index] = VK_BY_PRODUCT;
 }
 
 bool vk_alike(const struct vk_build *b, const struct node *n)

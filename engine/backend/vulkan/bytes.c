@@ -28,7 +28,7 @@ static struct vk_choice choose(const struct vk_build *b, const struct vk_product
 {
     struct vk_kernels k = b->exec->plan->backend->kernels;
     k.cm = false;
-    k.families_off = 0;
+    k.families_off = k.windows_off = 0;
     k.conv = VK_CONV_AUTO;
     for (uint32_t i = 0; i < VK_CLASSES; i++) {
         k.tuned[i] = VK_FAMILY_AUTO;
@@ -47,6 +47,10 @@ static uint32_t few_rows(const struct vk_product_shape *shape)
 struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape)
 {
     struct vk_choice c = choose(b, shape);
+    const struct vk_kernels *k = &b->exec->plan->backend->kernels;
+    if ((k->codes_off & 1u << c.family) != 0) {
+        c = vk_choice_of(k, VK_FAMILY_SIMPLE, shape);
+    }
     c.tile = c.family == VK_FAMILY_GEMV ? few_rows(shape) : c.tile;
     return c;
 }

@@ -133,15 +133,20 @@ void vk_exec_kernels(const struct exec *e,
     for (uint32_t i = 0; i < e->plan->part.node_count; i++) {
         uint32_t node = e->plan->part.nodes[i];
         const struct node *n = &e->plan->g->nodes[node];
-        const char *storage = !f16 ? "f32" : e->plan->wide[node] ? "f32: the trial of f16 keeps it so" : "f16";
+        const char *storage = !f16                     ? "f32"
+                              : e->plan->wide[node]    ? "f32: the trial of f16 keeps it so"
+                              : e->weights->wide[node] ? "f32: f16 cannot hold a constant of it"
+                                                       : "f16";
         char kernel[160], why[240];
         if (n->dead || shape_env_folded(e->env, n)) {
             continue;
         }
         if (!kernel_of(e, i, kernel, sizeof kernel)) {
-            say(context, i, e->deferred != NULL && e->deferred[i] ? "joined" : "view",
-                e->deferred != NULL && e->deferred[i] ? "it is computed where its only reader reads it"
-                                                      : "no work: its output is its input's memory, or empty");
+            bool joined = (e->deferred != NULL && e->deferred[i]) || e->chosen_by[i] == VK_BY_PRODUCT;
+            say(context, i, joined ? "joined" : "view",
+                e->chosen_by[i] == VK_BY_PRODUCT ? "the product before it computes it with its results"
+                : joined                         ? "it is computed where its only reader reads it"
+                                                 : "no work: its output is its input's memory, or empty");
             continue;
         }
         chosen_text(b, (enum vk_chosen_by)e->chosen_by[i], why, sizeof why);

@@ -40,6 +40,10 @@ struct vk_device {
     struct vk_pool pool;                   /* memory between two users */
     atomic_uint_least64_t submits;         /* to its queue */
     atomic_uint in_flight, in_flight_most; /* runs of all execs */
+    atomic_uint_least64_t staged_in,
+        staged_out; /* bytes that the host copied into staging memory and out of it for runs */
+    atomic_uint_least64_t moves,
+        direct; /* inputs and outputs of runs: moved between staging and device, or worked on in place */
     struct vk_pipelines *pipelines;
 };
 

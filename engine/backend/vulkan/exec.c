@@ -109,6 +109,7 @@ static bool value_wide(const struct exec *e, uint32_t value, bool up)
 static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
 {
     const struct fact *f = &b->env->facts[value];
+    b->exec->moves++;
     b->wide = value_wide(b->exec, value, up);
     uint32_t cell = vk_value_cell(b, value);
     if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
@@ -165,6 +166,7 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         }
         if (up && direct(e, value, wide, staging)) {
             *slot = c;
+            e->direct++;
         } else {
             move(&b, value, c, up);
         }
@@ -183,6 +185,7 @@ static enum pen_status outputs_bind(struct exec *e)
         bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && *slot == VK_CELL_NONE;
         if (ours && direct(e, value, wide, &e->staging_out)) {
             *slot = staging_cell(e, &e->staging_out, &e->out[i]);
+            e->direct++;
             if (*slot == VK_CELL_NONE) {
                 return PEN_ERR_NO_MEMORY;
             }

@@ -177,7 +177,8 @@ static enum vk_family rule_family(const struct vk_kernels *k, const struct vk_pr
 bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
 {
     bool groups = shape->groups <= 65535; /* they are the third dimension of a grid */
-    if ((k->families_off & 1u << family) != 0) {
+    const uint32_t off = k->families_off | (shape->kind == VK_PRODUCT_WINDOW ? k->windows_off : 0);
+    if ((off & 1u << family) != 0) {
         return false;
     }
     switch (family) {

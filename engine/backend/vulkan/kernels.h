@@ -48,6 +48,14 @@ uint32_t vk_class_of(const struct vk_product_shape *shape); /* < VK_CLASSES */
 /* "matrix rows 9-64 outs 129-512 depth 256-2047" */
 void vk_class_text(uint32_t class_index, char *text, size_t bytes);
 
+enum vk_off {
+    VK_OFF_WINDOWS = 1,
+    VK_OFF_DEPTHWISE = 2,
+    VK_OFF_POOLS = 4,
+    VK_OFF_CODES = 8,
+    VK_OFF_WINOGRAD = 16 /* other kernels run these convolutions */
+};
+
 /* What devices differ in, as far as defaults go. */
 enum vk_device_class { VK_CLASS_SOFTWARE, VK_CLASS_NVIDIA, VK_CLASS_AMD, VK_CLASS_INTEL, VK_CLASS_OTHER };
 enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software);
@@ -68,6 +76,9 @@ struct vk_kernels {
     uint8_t tuned[VK_CLASSES]; /* vk_tuned_of */
     uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
     uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
+    uint32_t windows_off;      /* as families_off, of products of windows alone */
+    uint32_t codes_off;        /* as families_off, of products with codes of few bits */
+    uint32_t ops_off;          /* enum vk_off: operators that the device computes wrong by every kernel */
 };
 
 /* One entry of the table: a family, and for `cm` 1 + the number of its tile; 0 = by the rules. */
@@ -105,7 +116,7 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
 /* The family with the tile and the pieces that suit the shape. */
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
 /* What vk_choose went by for this shape. */
-enum vk_chosen_by { VK_BY_NONE, VK_BY_RULE, VK_BY_TABLE, VK_BY_NAME };
+enum vk_chosen_by { VK_BY_NONE, VK_BY_RULE, VK_BY_TABLE, VK_BY_NAME, VK_BY_PRODUCT /* of another node */ };
 enum vk_chosen_by vk_choose_by(const struct vk_kernels *k, const struct vk_product_shape *shape);
 /* For convolutions what `conv` says, then `only` where it fits, else the table where its entry fits, else the rules of the device's class. */
 struct vk_choice vk_choose(const struct vk_kernels *k, const struct vk_product_shape *shape);

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/pipeline.h"
+#include "backend/window.h"
 
 #define VK_CELL_NONE UINT32_MAX
 #define VK_PACKS_MAX 10 /* packed weights of one node */
@@ -43,6 +44,8 @@ void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot);
 /* vk_conv=winograd, and this device stores floats as f32. */
 bool vk_pack_winograd(const struct vk_pack *p);
 
+struct vk_epilogue;
+
 /* A node while its exec is made. Errors stick in `status`; the calls below do nothing after one. */
 struct vk_build {
     const struct graph *g;
@@ -51,6 +54,8 @@ struct vk_build {
     uint32_t index; /* of the node in its partition */
     bool wide;      /* its floats are f32 though the device stores them as f16 (storage.h) */
     struct exec *exec;
+    const struct vk_epilogue
+        *epilogue; /* of a product that waited for its readers: they are computed with it (ops/epilogue.h) */
     enum pen_status status;
     struct pen_error *reterr;
 };
@@ -90,6 +95,9 @@ void vk_spec(struct vk_work *w, uint32_t value);
 void vk_spec_float(struct vk_work *w, float value);
 void vk_push(struct vk_work *w, size_t value);
 void vk_push_float(struct vk_work *w, float value);
+void vk_push_all(struct vk_work *w, const size_t *values, size_t count);
+/* Eight words: kernel, stride, dilation and what lies before the image, height and width each. */
+void vk_push_window(struct vk_work *w, const struct window *window);
 #define VK_LOCAL 64 /* invocations of a workgroup: LOCAL of ops/common.glsl */
 /* One invocation per item; the shader uses linear_id(). */
 void vk_items(struct vk_work *w, size_t items);
@@ -118,6 +126,11 @@ void vk_inputs_convert(struct vk_build *b);                    /* those that the
 void vk_defer(struct vk_build *b);                             /* this node is built with the reader of its output */
 bool vk_deferred(const struct vk_build *b, uint32_t value);    /* made by a deferred node */
 bool vk_alike(const struct vk_build *b, const struct node *n); /* stores floats as this node does */
+struct vk_build vk_build_of(
+    const struct vk_build *b,
+    const struct node *n); /* a deferred node of the partition that is built now, with this one */
+bool vk_packed_there(const struct vk_build *b, uint32_t slot); /* pack gave something there */
+void vk_build_joined(const struct vk_build *b); /* the node's work is in a product's dispatch: for people */
 
 /* ---- for supports ---- */
 bool vk_refuse(const char **ret_reason, const char *reason);                   /* false */
@@ -126,6 +139,8 @@ bool vk_constant(const struct graph *g, const struct node *n, uint32_t index); /
 bool vk_dtype_is(const struct value *v, enum pen_dtype dtype);                 /* false when NULL */
 size_t vk_elements(const struct fact *f);                                      /* of a known shape */
 
+/* Activations that only products have; no ATTR_act. */
+enum vk_activation { VK_ACT_GELU = 7, VK_ACT_GELU_TANH = 8 };
 /* ATTR_act of a node as three constants for activate() of ops/common.glsl. */
 struct vk_act {
     uint32_t kind;

@@ -13,7 +13,7 @@
 #include "backend/vulkan/range.h"
 #include "backend/vulkan/storage.h"
 
-#define VK_VERDICTS_MAX 24
+#define VK_VERDICTS_MAX 40
 /* What the self-test of a family gave: "ok", or why it is not used. */
 struct vk_verdict {
     char name[24], text[104];
@@ -201,6 +201,8 @@ struct exec {
     uint32_t window, oldest, in_flight;
     uint32_t region; /* while recording: of which run */
     uint32_t chunk_count, level_count;
+    uint32_t moves,
+        direct; /* inputs and outputs that a run moves between staging and device; that kernels work on in place */
     VkDescriptorPool descriptors;
     VkQueryPool queries; /* debug.c: NULL unless times are taken */
     uint64_t *stamps;    /* [query_count] */

@@ -22,7 +22,7 @@ static bool multiplies(const struct node *n)
            n->op == OP_LSTM || n->op == OP_GRU;
 }
 
-static bool too_large(const float *items, size_t count)
+bool vk_range_large(const float *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         float x = fabsf(items[i]);
@@ -32,6 +32,88 @@ static bool too_large(const float *items, size_t count)
     }
     return false;
 }
+
+/* ---- masks ---- */
+
+#define MASK_STEPS 10 /* nodes between the constant and the soft-max: a file has five at most */
+
+/* Same numbers at other places. */
+static bool moves(const struct node *n, uint32_t input)
+{
+    return (input == 0 && ((op_def(n->op)->traits & OP_VIEW) != 0 || n->op == OP_Expand || n->op == OP_Slice ||
+                           n->op == OP_Transpose || n->op == OP_Tile || n->op == OP_Gather)) ||
+           n->op == OP_Concat;
+}
+
+/* Whole numbers by the way they are made: a mask of 0 and 1. */
+static bool whole(const struct graph *g, uint32_t value, uint32_t steps)
+{
+    const struct value *v = value != VALUE_NONE ? &g->values[value] : NULL;
+    if (v == NULL || steps == 0) {
+        return false;
+    }
+    if (v->data != NULL && v->dtype == PEN_DTYPE_F32) {
+        const float *items = v->data;
+        bool all = true;
+        for (size_t i = 0; all && i < v->bytes / sizeof *items; i++) {
+            all = items[i] == nearbyintf(items[i]);
+        }
+        return all;
+    }
+    const struct node *n = v->producer != NODE_NONE ? &g->nodes[v->producer] : NULL;
+    if (n == NULL || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE) {
+        return false;
+    }
+    if (n->op == OP_Cast) {
+        const struct value *from = node_in(g, n, 0);
+        return from != NULL && (from->dtype == PEN_DTYPE_BOOL || from->dtype == PEN_DTYPE_I64 ||
+                                from->dtype == PEN_DTYPE_I32 || from->dtype == PEN_DTYPE_U8);
+    }
+    if (n->op == OP_Add || n->op == OP_Sub || n->op == OP_Mul) {
+        return whole(g, n->in[0], steps - 1) && whole(g, n->in[1], steps - 1);
+    }
+    return moves(n, 0) && n->op != OP_Concat && whole(g, n->in[0], steps - 1);
+}
+
+static bool leads(const struct graph *g, uint32_t value, uint32_t steps);
+
+/* Input `input` of the node is a mask. */
+static bool masks(const struct graph *g, const struct node *n, uint32_t input, uint32_t steps)
+{
+    if (n->op == OP_Softmax) {
+        return true;
+    }
+    bool places = (n->op == OP_Where && input > 0) || n->op == OP_Add || n->op == OP_Max || moves(n, input);
+    bool scales = n->op == OP_Mul && n->in_count == 2 && whole(g, n->in[1 - input], MASK_STEPS);
+    return steps > 0 && (places || scales) && node_int(n, ATTR_act, ACT_NONE) == ACT_NONE &&
+           leads(g, n->out[0], steps - 1);
+}
+
+/* It has readers, and for all of them it is a mask. */
+static bool leads(const struct graph *g, uint32_t value, uint32_t steps)
+{
+    bool any = false, all = true;
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        all = all && g->outputs[i] != value;
+    }
+    for (uint32_t i = 0; all && i < g->node_count; i++) {
+        const struct node *n = &g->nodes[i];
+        for (uint32_t k = 0; all && !n->dead && k < n->in_count; k++) {
+            if (n->in[k] == value) {
+                any = true;
+                all = masks(g, n, k, steps);
+            }
+        }
+    }
+    return any && all;
+}
+
+bool vk_range_mask(const struct graph *g, uint32_t value)
+{
+    return leads(g, value, MASK_STEPS);
+}
+
+/* ---- weights ---- */
 
 /* A weight that f16 rounds to 0 matters where it is not small beside the largest one of its output: that one's own rounding moves the output by as much. */
 #define RELATIVE 4.8828125e-4f /* 2^-11, the rounding of f16 */
@@ -114,7 +196,8 @@ bool vk_range_outside(const struct graph *g, const struct node *n)
         if (v == NULL || v->data == NULL || v->dtype != PEN_DTYPE_F32) {
             continue;
         }
-        if (too_large(v->data, v->bytes / sizeof(float)) || (i >= 1 && i <= weights_of(n) && too_small(n, v))) {
+        bool large = vk_range_large(v->data, v->bytes / sizeof(float)) && !masks(g, n, i, MASK_STEPS);
+        if (large || (i >= 1 && i <= weights_of(n) && too_small(n, v))) {
             return true;
         }
     }

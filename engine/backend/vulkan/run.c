@@ -111,6 +111,7 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
         }
         if (in[i].kept == NULL) {
             memcpy(staging + port->offset, in[i].data, port->bytes);
+            atomic_fetch_add(&exec->weights->device->staged_in, port->bytes);
             continue;
         }
         size_t at = (size_t)(staging - (uint8_t *)exec->staging_in.mapped) + port->offset;
@@ -122,6 +123,8 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
     memset(region_of(exec, &exec->staging_out, exec->stride_out, r), 0, VK_FLAG_BYTES);
     vk_debug_numerics_clear(exec);
     in_flight_add(exec);
+    atomic_fetch_add(&exec->weights->device->moves, exec->moves);
+    atomic_fetch_add(&exec->weights->device->direct, exec->direct);
     chunks_submit(exec);
     if (r->error.status != PEN_OK) {
         in_flight_drop(exec, true);
@@ -150,6 +153,7 @@ static void outputs_copy(const struct exec *e, const struct vk_run *r)
         const struct vk_port *port = &e->out[i];
         if (r->out[i].data != NULL && port->bytes > 0) {
             memcpy(r->out[i].data, port->known != NULL ? port->known : staging + port->offset, port->bytes);
+            atomic_fetch_add(&e->weights->device->staged_out, port->known != NULL ? 0 : port->bytes);
         }
     }
 }

@@ -81,14 +81,6 @@ static double error_of(const struct trial *t)
     return worst;
 }
 
-/* Bounds of the sum of 301 products of numbers within 0.5: f32, stored as f16, multiplied as f16. */
-static double bound_of(const struct vk_device *d)
-{
-    static const double bounds[] = {1e-4, 2e-2, 4e-2};
-    _Static_assert(sizeof bounds / sizeof bounds[0] == SHADER_FORMS, "each form of a shader has a bound");
-    return bounds[d->form];
-}
-
 /* *ret_error: the largest, by the kernels that the backend is set to. */
 static enum pen_status shape_test(struct backend *b, const struct vk_product_shape *s, double *ret_error,
                                   struct pen_error *reterr)
@@ -111,7 +103,7 @@ static enum pen_status shape_test(struct backend *b, const struct vk_product_sha
 /* A wrong family is noted and left out. all: at every shape. */
 static enum pen_status family_test(struct backend *b, enum vk_family family, bool all, struct pen_error *reterr)
 {
-    const double bound = bound_of(b->device);
+    const double bound = vk_selftest_bound(b);
     const enum vk_family only = b->kernels.only;
     double worst = 0.0;
     bool tried = false;
@@ -163,6 +155,9 @@ enum pen_status vk_selftest(struct backend *b, struct pen_error *reterr)
     enum pen_status status = PEN_OK;
     if (KEPT(vulkan_MatMul) || KEPT(vulkan_Conv)) { /* else a build without products */
         status = floats_test(b, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_selftest_ops(b, reterr);
     }
     return status == PEN_OK ? vk_selftest_bytes(b, reterr) : status;
 }

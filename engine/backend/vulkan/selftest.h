@@ -12,6 +12,8 @@
 
 /* Products of floats, then of bytes. PEN_ERR_UNAVAILABLE with a sentence when the device computes wrong in every way, or in the one that was asked for. */
 enum pen_status vk_selftest(struct backend *b, struct pen_error *reterr);
+/* Windows, Winograd's method, depthwise filters, pools, codes of few bits: part of the former. What the device computes wrong is left out (vk_kernels). */
+enum pen_status vk_selftest_ops(struct backend *b, struct pen_error *reterr);
 /* Of bytes alone: part of the former. */
 enum pen_status vk_selftest_bytes(struct backend *b, struct pen_error *reterr);
 

@@ -27,6 +27,14 @@ void vk_selftest_spoil(const char *kernels, void *result, size_t bytes)
     }
 }
 
+/* f32, stored as f16, multiplied as f16. */
+double vk_selftest_bound(const struct backend *b)
+{
+    static const double bounds[] = {1e-4, 2e-2, 4e-2};
+    _Static_assert(sizeof bounds / sizeof bounds[0] == SHADER_FORMS, "each form of a shader has a bound");
+    return bounds[b->device->form];
+}
+
 void vk_selftest_note(struct backend *b, const char *name, const char *wrong)
 {
     struct vk_verdict *v = &b->verdicts[b->verdict_count < VK_VERDICTS_MAX ? b->verdict_count : VK_VERDICTS_MAX - 1];

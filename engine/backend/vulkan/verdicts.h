@@ -20,6 +20,8 @@ void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result
 /* Are families tried that no rule chooses here? */
 bool vk_selftest_all(const struct backend *b);
 void vk_selftest_spoil(const char *kernels, void *result, size_t bytes);
+/* How far sums of some hundred products of numbers within 0.5 may be off, in the backend's precision. */
+double vk_selftest_bound(const struct backend *b);
 /* Notes what a family's test gave; `wrong` NULL = ok. */
 void vk_selftest_note(struct backend *b, const char *name, const char *wrong);
 /* PEN_ERR_UNAVAILABLE naming the device. */

@@ -42,13 +42,19 @@ void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot)
     }
 }
 
+/* A mask's numbers beyond f16: range.h. */
+static float clamped(float x)
+{
+    return !isfinite(x) || fabsf(x) <= F16_LARGEST ? x : copysignf(VK_RANGE_MASK, x);
+}
+
 /* In place: an f16 never overtakes the float it comes from. False when a finite value has no finite f16. */
-static bool to_f16(float *items, size_t count)
+static bool to_f16(float *items, size_t count, bool mask)
 {
     uint16_t *half = (uint16_t *)(void *)items;
     bool fits = true;
     for (size_t i = 0; i < count; i++) {
-        float x = items[i];
+        float x = mask ? clamped(items[i]) : items[i];
         uint16_t h = pen_f32_to_f16(x);
         fits = fits && !(isfinite(x) && fabsf(x) > F16_LARGEST);
         memcpy(&half[i], &h, sizeof h);
@@ -56,11 +62,12 @@ static bool to_f16(float *items, size_t count)
     return fits;
 }
 
-static enum pen_status floats_upload(struct vk_weights *w, float *items, size_t count, struct vk_blocks *blocks,
-                                     const char *name, struct vk_slice *ret_slice, struct pen_error *reterr)
+static enum pen_status floats_upload(struct vk_weights *w, float *items, size_t count, bool mask,
+                                     struct vk_blocks *blocks, const char *name, struct vk_slice *ret_slice,
+                                     struct pen_error *reterr)
 {
     size_t bytes = count * (w->device->f16 ? sizeof(uint16_t) : sizeof(float));
-    if (w->device->f16 && !to_f16(items, count)) {
+    if (w->device->f16 && !to_f16(items, count, mask)) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "vulkan: weights of %s exceed 65504, the largest f16: use precision f32 for this model",
                              name);
@@ -101,9 +108,9 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
         struct vk_packed *packed = &w->packed[index][s];
         if (status == PEN_OK && packed->host != NULL) {
             packed->wide = packed->wide || w->wide[node];
-            status = packed->wide
-                         ? wide_upload(w, packed, reterr)
-                         : floats_upload(w, packed->host, packed->count, &w->blocks, n->name, &packed->slice, reterr);
+            status = packed->wide ? wide_upload(w, packed, reterr)
+                                  : floats_upload(w, packed->host, packed->count, false, &w->blocks, n->name,
+                                                  &packed->slice, reterr);
         }
         free(packed->host);
         packed->host = NULL;
@@ -122,6 +129,18 @@ static enum pen_status range_refuse(const struct vk_range_note *range, struct pe
         layers);
 }
 
+/* Nodes with a constant beyond f16 that their kernel cannot keep apart run in f32. */
+static void beyond_widen(struct vk_weights *w, const struct graph *g, const struct partition *part)
+{
+    for (uint32_t i = 0; i < part->node_count; i++) {
+        const struct node *n = &g->nodes[part->nodes[i]];
+        if (!n->dead && !w->wide[part->nodes[i]] && !vk_range_keeps(g, n) && vk_range_outside(g, n)) {
+            w->wide[part->nodes[i]] = true;
+            vk_range_add(&w->range, n);
+        }
+    }
+}
+
 enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, const struct vk_kernels *kernels,
                                const struct graph *g, const struct partition *part, const bool *wide,
                                struct vk_weights **ret_weights, struct pen_error *reterr)
@@ -132,7 +151,7 @@ enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, 
     }
     atomic_init(&w->references, 1);
     w->device = vk_device_retain(d);
-    w->winograd = kernels->conv == VK_CONV_WINOGRAD;
+    w->winograd = kernels->conv == VK_CONV_WINOGRAD && (kernels->ops_off & VK_OFF_WINOGRAD) == 0;
     pthread_mutex_init(&w->lock, NULL);
     w->packed = calloc((size_t)part->node_count + 1, sizeof *w->packed);
     w->wide = calloc((size_t)g->node_count + 1, sizeof *w->wide);
@@ -143,6 +162,9 @@ enum pen_status vk_weights_new(struct vk_device *d, enum vk_range_policy range, 
                                  : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for weights");
     if (status == PEN_OK) {
         memcpy(w->wide, wide, g->node_count * sizeof *wide);
+    }
+    if (status == PEN_OK && range == VK_RANGE_KEEP && d->f16) {
+        beyond_widen(w, g, part);
     }
     for (uint32_t i = 0; status == PEN_OK && i < part->node_count; i++) {
         status = node_pack(w, g, part->nodes[i], i, reterr);
@@ -182,8 +204,10 @@ void vk_weights_release(struct vk_weights *w)
     free(w);
 }
 
-static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, bool wide, struct vk_blocks *blocks,
-                                   const char *name, struct vk_slice *ret_slice, struct pen_error *reterr)
+/* mask: what f16 cannot hold of it is a mask's. */
+static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, bool wide, bool mask,
+                                   struct vk_blocks *blocks, const char *name, struct vk_slice *ret_slice,
+                                   struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
     if (f->dtype == PEN_DTYPE_F32 && w->device->f16 && !wide) {
@@ -193,7 +217,7 @@ static enum pen_status data_upload(struct vk_weights *w, const struct fact *f, b
             return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for the constant %s", name);
         }
         memcpy(copy, f->data, f->bytes);
-        status = floats_upload(w, copy, count, blocks, name, ret_slice, reterr);
+        status = floats_upload(w, copy, count, mask, blocks, name, ret_slice, reterr);
         free(copy);
     } else {
         status = vk_blocks_take(w->device, blocks, f->bytes, ret_slice, reterr);
@@ -215,7 +239,10 @@ enum pen_status vk_weights_constant(struct vk_weights *w, const struct graph *g,
     if (shared && known->buffer != VK_NULL_HANDLE) {
         *ret_slice = *known;
     } else {
-        status = data_upload(w, f, wide, shared ? &w->blocks : own, g->values[value].name, ret_slice, reterr);
+        const bool large =
+            f->dtype == PEN_DTYPE_F32 && w->device->f16 && !wide && vk_range_large(f->data, f->bytes / sizeof(float));
+        const bool mask = large && (shared || vk_range_mask(g, value)); /* who reads a constant as none is in f32 */
+        status = data_upload(w, f, wide, mask, shared ? &w->blocks : own, g->values[value].name, ret_slice, reterr);
         if (status == PEN_OK && shared) {
             *known = *ret_slice;
         }

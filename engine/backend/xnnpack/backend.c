@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "backend/kept_types.h"
+#include "backend/options.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/limit.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/xnn_compat.h"
+
+extern const struct backend_ops backend_xnnpack; /* named in the generated table of backends */
 
 static const char *why_not(enum xnn_status status)
 {
@@ -95,6 +98,10 @@ static enum pen_status backend_open(const struct backend_config *config, struct 
         return status;
     }
     b->config = *config;
+    b->config.options = NULL; /* borrowed for this call */
+    b->joins = backend_option(&backend_xnnpack, config, "joins") != 0;
+    b->tiles = backend_option(&backend_xnnpack, config, "tiles") != 0;
+    b->measure_ns = UINT64_C(1000000) * backend_option(&backend_xnnpack, config, "measure_ms");
     b->config.threads = config->threads > 0 ? config->threads : 1;
     pthread_mutex_init(&b->lock, NULL);
     *ret_backend = b;
@@ -143,17 +150,27 @@ static bool wants_layout(const struct backend_config *config)
     return true;
 }
 
-static bool wants_promote(const struct backend_config *config)
-{
-    (void)config;
-    return true;
-}
+static const struct pen_backend_option options[] = {
+    {.name = "joins",
+     .choices = "off|on",
+     .value = "on",
+     .meaning = "element-wise nodes run with the node before them; off: every node by itself, to see what that costs"},
+    {.name = "tiles",
+     .choices = "off|on",
+     .value = "on",
+     .meaning = "3 x 3 convolutions may run as products over turned tiles (Winograd), which round a little more"},
+    {.name = "measure_ms",
+     .least = 1,
+     .most = 60000,
+     .value = "60",
+     .meaning = "with cpu_kernels=measured: milliseconds that a session spends on kernels that compete for its shapes"},
+    {.name = NULL}};
 
 const struct backend_ops backend_xnnpack = {
     .name = "xnnpack",
     .priority = 20,
+    .options = options,
     .wants_layout = wants_layout,
-    .wants_promote = wants_promote,
     .probe = probe,
     .open = backend_open,
     .close = backend_close,

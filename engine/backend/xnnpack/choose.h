@@ -35,8 +35,12 @@ struct rivals {
 
 /* In a build: takes what is known or the rule's; where it is to be measured, once the exec has its memory. Sets rivals->settled. PEN_ERR_NO_MEMORY. */
 enum pen_status choose_offer(struct build *b, struct rivals *rivals);
-/* Times what has not been settled. The steps are bound to memory that nobody reads; `now` may be NULL: CLOCK_MONOTONIC. */
-void choose_run(struct step *steps, size_t count, const struct graph *g, uint64_t (*now)(void), struct run *r);
+/* Times what has not been settled, for at most so long. The steps are bound to memory that nobody reads; `now` may be NULL: CLOCK_MONOTONIC. */
+struct choose_time {
+    uint64_t (*now)(void);
+    uint64_t budget_ns;
+};
+void choose_run(struct step *steps, size_t count, const struct graph *g, struct choose_time time, struct run *r);
 /* What an earlier start has kept beside the graph's model. */
 void choose_recall(const struct graph *g);
 

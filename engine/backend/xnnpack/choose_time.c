@@ -2,22 +2,21 @@
 
 #include <stdio.h>
 
-#define BUDGET_NS   UINT64_C(60000000) /* of one exec */
-#define ROUNDS      4                  /* each rival runs once in each; the first warms the caches */
-#define SLOWER_DROP 2                  /* who takes so many times the best one's time is not run again */
-#define CLEARLY     92                 /* percent of the time of the rule's kernel: less counts */
-#define MACS_PER_NS 40                 /* of one thread, about: what would take the whole budget is not begun */
+#define ROUNDS      4  /* each rival runs once in each; the first warms the caches */
+#define SLOWER_DROP 2  /* who takes so many times the best one's time is not run again */
+#define CLEARLY     92 /* percent of the time of the rule's kernel: less counts */
+#define MACS_PER_NS 40 /* of one thread, about: what would take the whole budget is not begun */
 
 struct race {
     struct run *r;
     uint64_t (*now)(void);
-    uint64_t begun;
+    uint64_t begun, budget;
 };
 
 static uint64_t race_left(const struct race *race)
 {
     const uint64_t spent = race->now() - race->begun;
-    return spent < BUDGET_NS ? BUDGET_NS - spent : 0;
+    return spent < race->budget ? race->budget - spent : 0;
 }
 
 static uint64_t run_once(const struct race *race, struct step *s, uint32_t which)
@@ -92,11 +91,11 @@ static void settle_all(struct step *steps, size_t count)
     }
 }
 
-void choose_run(struct step *steps, size_t count, const struct graph *g, uint64_t (*now)(void), struct run *r)
+void choose_run(struct step *steps, size_t count, const struct graph *g, struct choose_time time, struct run *r)
 {
     bool found = false;
     known_lock();
-    struct race race = {.r = r, .now = now != NULL ? now : backend_now_ns};
+    struct race race = {.r = r, .now = time.now != NULL ? time.now : backend_now_ns, .budget = time.budget_ns};
     race.begun = race.now();
     settle_all(steps, count); /* another exec may have measured meanwhile */
     bool room = true;

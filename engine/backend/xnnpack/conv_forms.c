@@ -61,7 +61,7 @@ static struct rivals_key key_of(const struct conv *c)
 enum pen_status conv_forms_build(struct build *b, struct conv *c)
 {
     static const char *const names[CONV_FORMS] = {"product", "tiles of 4 x 4", "tiles of 2 x 2"};
-    if (!winograd_takes(&c->w, &c->f)) {
+    if (!winograd_takes(&c->w, &c->f) || !build_tiles(b)) {
         return PEN_OK;
     }
     struct rivals rivals = {.key = key_of(c), .count = CONV_FORMS, .names = names, .take = form_take};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/window.h"
 
 bool conv_is_dense(const struct filter *f)
@@ -33,10 +34,30 @@ static enum pen_status pack_depthwise(const struct node *n, const struct filter 
     return PEN_OK;
 }
 
+/* In two bytes. */
+static enum pen_status pack_short(const struct node *n, const struct filter *f, const struct value *w,
+                                  const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    const enum gemm_form form = isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+    const size_t bytes = filter_packed_bytes(f, form);
+    uint8_t *packed = packed_alloc(bytes);
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
+    enum pen_status status =
+        packed != NULL && ohwi != NULL ? filter_pack_form(f, form, w->data, bias, ohwi, packed) : PEN_ERR_NO_MEMORY;
+    free(ohwi);
+    if (status != PEN_OK) {
+        free(packed);
+        return no_memory(n, reterr);
+    }
+    *ret_packed = packed;
+    *ret_bytes = bytes;
+    return PEN_OK;
+}
+
 static enum pen_status pack_dense(const struct node *n, const struct filter *f, const struct value *w,
                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
 {
-    uint8_t *packed = packed_alloc(filter_packed_bytes(f));
+    uint8_t *packed = packed_alloc(filter_packed_bytes(f, GEMM_F32));
     float *scratch = filter_is_ohwi(f) ? NULL : malloc(filter_turn_floats(f) * sizeof *scratch + 64);
     if (packed == NULL || (scratch == NULL && !filter_is_ohwi(f))) {
         free(packed);
@@ -50,12 +71,12 @@ static enum pen_status pack_dense(const struct node *n, const struct filter *f, 
     }
     free(scratch);
     *ret_packed = packed;
-    *ret_bytes = filter_packed_bytes(f);
+    *ret_bytes = filter_packed_bytes(f, GEMM_F32);
     return PEN_OK;
 }
 
-enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
-                          struct pen_error *reterr)
+static enum pen_status pack_any(const struct graph *g, const struct node *n, bool rounded, void **ret_packed,
+                                size_t *ret_bytes, struct pen_error *reterr)
 {
     struct filter f;
     const struct value *w = node_in(g, n, 1), *bias = node_in(g, n, 2);
@@ -63,7 +84,25 @@ enum pen_status conv_pack(const struct graph *g, const struct node *n, void **re
         return PEN_OK;
     }
     const float *b = bias != NULL ? bias->data : NULL;
-    return depthwise_takes(&f) ? pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr)
-           : conv_is_dense(&f) ? pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr)
-                               : PEN_OK;
+    if (depthwise_takes(&f)) {
+        return pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr);
+    }
+    if (!conv_is_dense(&f)) {
+        return PEN_OK;
+    }
+    const bool tiles = winograd_may_take(n, &f); /* they read weights of four bytes, and save more than rounding does */
+    return rounded && OWN_KEPT_PAIRS && !tiles ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                                               : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
+}
+
+enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                          struct pen_error *reterr)
+{
+    return pack_any(g, n, false, ret_packed, ret_bytes, reterr);
+}
+
+enum pen_status conv_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                               struct pen_error *reterr)
+{
+    return pack_any(g, n, true, ret_packed, ret_bytes, reterr);
 }

@@ -8,7 +8,10 @@
 #include "backend/xnnpack/own_kept.h"
 #include "graph/lifetime.h"
 
-#define TILES_BLOCK 16 /* row tiles that share one pass over the weights: 224 rows of 256 floats = 229 KiB of L2 */
+#define TILES_BLOCK  16    /* row tiles that share one pass over the weights: 224 rows of 256 floats = 229 KiB of L2 */
+#define PANELS_LEAST 4     /* of a unit: its rows are copied for at least so many */
+#define ALONE_MACS   60000 /* a smaller product is done before another thread has begun */
+#define SHORT_MACS   1000000 /* one that is short beside a time slice (team_run_short) */
 
 /* Where a row's patch starts in the image; may lie outside by the padding. */
 struct origin {
@@ -36,9 +39,16 @@ static size_t panel_at(const struct dense *d, size_t c, size_t k0)
     }
 }
 
+/* Panels of a unit: its results are read and written once for each block of k, and stay in an eighth of the second cache meanwhile. */
+static size_t panels_kept(const struct dense *d)
+{
+    const size_t fit = isa_l2_bytes() / 8 / (d->rows_block * d->nr * sizeof(float));
+    return fit < PANELS_LEAST ? PANELS_LEAST : fit;
+}
+
 /*
  * Weights that fit half of the second cache stay there: a unit is a few tiles of rows times all columns, and results are written row after row. Larger weights
- * stream through once for each block of rows: a unit is many rows times some columns, panel after panel.
+ * stream through once for each block of rows: a unit is many rows times some columns, panel after panel. Patches are copied once for all columns.
  */
 static void blocks_choose(struct dense *d, size_t threads)
 {
@@ -51,15 +61,31 @@ static void blocks_choose(struct dense *d, size_t threads)
         d->rows_block = (unit < 1 ? 1 : unit > TILES_BLOCK ? TILES_BLOCK : unit) * mr;
         return;
     }
-    size_t blocks = divide_up(tiles, TILES_BLOCK);
+    size_t blocks = divide_up(tiles, TILES_BLOCK), cuts = 1;
     d->rows_block = divide_up(tiles, blocks) * mr; /* even blocks */
-    if (blocks < 4 * threads && threads > 1) {     /* not enough rows for everybody: cut the columns too */
-        size_t cuts = divide_up(4 * threads, blocks);
-        d->cols_block = divide_up(panels, cuts < panels ? cuts : panels) * d->nr;
+    if (d->direct && d->k > GEMM_KC) {
+        cuts = divide_up(panels, panels_kept(d));
     }
+    if (blocks * cuts < 4 * threads && threads > 1) { /* not enough units for everybody: cut the columns further */
+        cuts = divide_up(4 * threads, blocks);
+    }
+    d->cols_block = divide_up(panels, cuts < panels ? cuts : panels) * d->nr;
 }
 
-bool dense_wide(size_t out_w)
+/* More lines of a tile's rows than half of a set's ways would meet in one set of the first cache: 64 sets of 64 bytes, as most processors have. */
+static bool rows_collide(size_t rows, size_t stride)
+{
+    size_t mr = isa_own()->gemm_mr, most = 0;
+    uint8_t lines[64] = {0};
+    for (size_t r = 0; r < rows && r < mr; r++) {
+        const size_t set = r * stride * sizeof(float) / 64 % 64;
+        most = ++lines[set] > most ? lines[set] : most;
+    }
+    return most > 4;
+}
+
+/* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
+static bool is_wide(size_t out_w)
 {
     return out_w >= 2 * isa_own()->gemm_mr;
 }
@@ -78,7 +104,8 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     d->direct = image->kernel_h == 1 && image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
-    d->banded = !d->direct && k <= GEMM_KC && dense_wide(image->out_w) && image->dilation_w == 1 &&
+    d->apart = d->direct && rows_collide(d->m, image->pixel_stride);
+    d->banded = !d->direct && k <= GEMM_KC && is_wide(image->out_w) && image->dilation_w == 1 &&
                 image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }
@@ -180,6 +207,12 @@ static inline void floats_copy(float *to, const float *from, size_t count)
         memcpy(b, from + count - 8, sizeof b);
         memcpy(to, a, sizeof a);
         memcpy(to + count - 8, b, sizeof b);
+    } else if (count >= 4) {
+        float a[4], b[4];
+        memcpy(a, from, sizeof a);
+        memcpy(b, from + count - 4, sizeof b);
+        memcpy(to, a, sizeof a);
+        memcpy(to + count - 4, b, sizeof b);
     } else {
         for (size_t i = 0; i < count; i++) {
             to[i] = from[i];
@@ -351,7 +384,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .last = b->k0 + b->kc == d->k,
                           .min = d->min,
                           .max = d->max};
-    bool copied = !d->direct || d->form == GEMM_PAIRS || row + rows_read(m) > d->m;
+    bool copied = !d->direct || d->apart || d->form == GEMM_PAIRS || row + rows_read(m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
     if (tile_in_place(b, r)) {
@@ -361,18 +394,29 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     tile_call(d->form, &t);
 }
 
+/* What the panel of column c is followed by: the next one, the first one of the next block of k, or that of the next unit. */
+static const float *panel_behind(const struct block *b, size_t c)
+{
+    const struct dense *d = b->d;
+    const size_t end = b->col0 + b->cols, depth = b->k0 + b->kc;
+    const size_t at = c + d->nr < end    ? panel_at(d, c + d->nr, b->k0)
+                      : depth < d->k     ? panel_at(d, b->col0, depth)
+                      : c + d->nr < d->n ? panel_at(d, c + d->nr, 0)
+                                         : 0;
+    return b->item->panels + at;
+}
+
 /* Panel after panel: each stays in the first cache for all rows; the first two tiles fetch the next one. */
 static void panels_run(const struct block *b)
 {
     const struct dense *d = b->d;
     for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
-        const float *next = b->item->panels + panel_at(d, c + d->nr, b->k0);
+        const float *next = panel_behind(b, c);
         /* tiles whose prefetches, a line for each k, cover a panel */
         const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
         const size_t lines = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc;
-        bool more = c + d->nr < b->col0 + b->cols;
         for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
-            tile_run(b, r, c, more && tile < fetching ? next + tile * lines * 16 : b->item->panels);
+            tile_run(b, r, c, tile < fetching ? next + tile * lines * 16 : b->item->panels);
         }
     }
 }
@@ -403,7 +447,7 @@ static void copy_pairs(const struct block *b, const struct origin *origins, size
 #endif
 }
 
-/* A direct product copies only a last tile that is not full. */
+/* A direct product copies only a last tile that is not full, or rows whose lines would push each other out of the cache. */
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
     size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
@@ -411,12 +455,13 @@ static void copy_needed(const struct block *b, const struct origin *origins, siz
         copy_pairs(b, origins, r, rows);
         return;
     }
-    for (size_t at = r; !b->d->direct && at < r + rows && at < b->rows; at += mr) {
+    const bool direct = b->d->direct && !b->d->apart;
+    for (size_t at = r; !direct && at < r + rows && at < b->rows; at += mr) {
         if (!tile_in_place(b, at)) {
             copy_rows(b, origins, at, mr);
         }
     }
-    if (b->d->direct && last < b->rows && r + rows > last) {
+    if (direct && last < b->rows && r + rows > last) {
         copy_rows(b, origins, last, mr);
     }
 }
@@ -445,6 +490,29 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     }
 }
 
+/* One row: the whole depth at once, panels side by side. */
+static void row_run(const struct block *b)
+{
+    const struct dense *d = b->d;
+    const struct dense_item *i = b->item;
+    const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
+    const size_t c = b->col0;
+    struct gemm_row t = {.x = i->x,
+                         .w = i->panels + panel_at(d, c, 0),
+                         .start = onto              ? i->y + c
+                                  : i->bias != NULL ? i->bias + c
+                                                    : NULL,
+                         .sum = i->sum != NULL && !onto ? i->sum + c : NULL,
+                         .y = i->y + c,
+                         .panel = d->nr * d->k,
+                         .k = d->k,
+                         .n = d->n - c < b->cols ? d->n - c : b->cols,
+                         .min = d->min,
+                         .max = d->max};
+    isa_own()->gemm_row(&t);
+    act_rows(b, 0, 1);
+}
+
 /* k of one block: pairs take half the room. */
 static size_t block_depth(const struct dense *d)
 {
@@ -464,9 +532,13 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     b.rows = d->m - b.row0 < d->rows_block ? d->m - b.row0 : d->rows_block;
     b.cols = d->n - b.col0 < d->cols_block ? d->n - b.col0 : d->cols_block;
     b.copy = (float *)(void *)scratch;
+    if (d->m == 1 && d->direct && d->form == GEMM_F32) {
+        row_run(&b);
+        return;
+    }
     const size_t depth = block_depth(d);
     struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
-    if (!d->direct || b.rows % mr != 0) {
+    if (!d->direct || d->apart || b.rows % mr != 0) {
         origins_find(&d->image, item->x, b.row0, b.rows, origins);
         b.origins = origins;
     }
@@ -513,8 +585,15 @@ void dense_run(const struct dense *d, const struct dense_item *items, size_t cou
         }
         return;
     }
+    const size_t macs = d->m * d->k * d->n * count;
+    struct run alone = {.error = r->error};
     struct job j = {.d = d, .items = items, .count = count, .scratch = scratch};
     j.row_blocks = (d->m + d->rows_block - 1) / d->rows_block;
     j.col_blocks = (d->n + d->cols_block - 1) / d->cols_block;
-    parallel(r, task, &j, count * j.row_blocks * j.col_blocks);
+    const size_t units = count * j.row_blocks * j.col_blocks;
+    if (macs < SHORT_MACS) {
+        parallel_short(macs < ALONE_MACS ? &alone : r, task, &j, units);
+    } else {
+        parallel(r, task, &j, units);
+    }
 }

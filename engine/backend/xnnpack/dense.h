@@ -73,6 +73,8 @@ struct dense {
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */
     bool direct;                   /* rows of x are used where they lie: no patches, no copy */
+    bool
+        apart; /* direct, but rows are copied all the same: so far apart that their lines meet in few sets of the first cache */
     bool banded; /* patches inside of the image are used where they lie: all weights of a panel fit the first cache */
     struct act act;               /* over the result, by whoever computes it, while it is in the cache */
     const struct epilogue *after; /* then this; NULL = nothing */
@@ -80,8 +82,6 @@ struct dense {
     bool rows_outer;              /* weights stay in the second cache while rows go by; else panels do */
 };
 
-/* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
-bool dense_wide(size_t out_w);
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads);
 /* x is a matrix [m, k] with row stride x_stride. */
 void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads);

@@ -2,6 +2,8 @@
 
 #include "backend/xnnpack/isa.h"
 
+#define UNIT_MACS 20000 /* fewer are done before another thread has begun */
+
 bool depthwise_takes(const struct filter *f)
 {
     return isa_own()->wide && f->in == 1 && f->groups > 1 && f->out == f->groups;
@@ -58,11 +60,20 @@ static void inside_find(const struct window *w, int dim, size_t *ret_from, size_
     *ret_to = from < to ? to : 0;
 }
 
-void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels)
+/* Results of a unit stay in the second cache; there are some units for each thread where they are worth a thread's coming. */
+static size_t rows_of_unit(const struct window *w, size_t channels, size_t threads)
 {
-    size_t row = w->out[1] * channels;
+    const size_t row = w->out[1] * channels, rows = w->batch * w->out[0];
+    const size_t worth = rows * row * w->kernel[0] * w->kernel[1] / UNIT_MACS;
+    const size_t units = threads < 2 ? 1 : worth < 4 * threads ? worth : 4 * threads;
+    const size_t most = row > 0 && row < CHUNK ? CHUNK / row : 1, even = units > 0 ? (rows + units - 1) / units : rows;
+    return even < 1 ? 1 : even < most ? even : most;
+}
+
+void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels, size_t threads)
+{
     *d = (struct depthwise){.w = *w, .act = *act, .channels = channels};
-    d->rows_unit = row > 0 && row < CHUNK ? CHUNK / row : 1;
+    d->rows_unit = rows_of_unit(w, channels, threads);
     inside_find(w, 1, &d->inside_from, &d->inside_to);
 }
 

@@ -25,7 +25,8 @@ struct depthwise {
     size_t inside_from, inside_to; /* output columns whose windows lie inside */
 };
 
-void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels);
+void depthwise_init(struct depthwise *d, const struct window *w, const struct act *act, size_t channels,
+                    size_t threads);
 /* The step's first input is the picture. */
 void depthwise_run(const struct depthwise *d, const float *packed, const struct step *s, struct run *r);
 

@@ -70,13 +70,27 @@ bool dims_known(const struct value *v, int32_t from, int32_t to)
     return true;
 }
 
+static void alone(void (*task)(void *context, size_t unit), void *context, size_t units)
+{
+    for (size_t i = 0; i < units; i++) {
+        task(context, i);
+    }
+}
+
 void parallel(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units)
 {
     if (r->team != NULL && units > 1) {
         team_run(r->team, task, context, units);
-        return;
+    } else {
+        alone(task, context, units);
     }
-    for (size_t i = 0; i < units; i++) {
-        task(context, i);
+}
+
+void parallel_short(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units)
+{
+    if (r->team != NULL && units > 1) {
+        team_run_short(r->team, task, context, units);
+    } else {
+        alone(task, context, units);
     }
 }

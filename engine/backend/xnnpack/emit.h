@@ -77,6 +77,7 @@ const struct fact *build_out(const struct build *b, uint32_t index); /* NULL whe
 void *build_alloc(struct build *b, size_t bytes); /* zeroed, lives as long as the exec; NULL without memory */
 uint32_t build_threads(const struct build *b);    /* that a run may use */
 const struct backend_config *build_config(const struct build *b);
+bool build_tiles(const struct build *b); /* 3 x 3 convolutions may run as products over turned tiles */
 enum pen_status build_fail(struct build *b, enum pen_status status, const char *what);
 
 struct emitter {
@@ -94,6 +95,8 @@ struct joiner {
     bool (*joins)(const struct graph *g, const struct node *n);
 };
 const struct joiner *emitter_joiner(enum op op); /* NULL: never */
+/* The one for an engine of precision bf16: its pack rounds constant weights. */
+const struct emitter *emitter_find_for(enum op op, enum pen_precision precision);
 /* Bit i: what the emitter's pack gave holds all of the constant input i, so that neither build nor run reads it: its memory goes back after load. */
 uint32_t emitter_copied(enum op op);
 
@@ -109,6 +112,8 @@ bool dtype_is(const struct value *v, enum pen_dtype dtype);                    /
 
 /* ---- parallel loops: fixed units of work, so that results do not depend on the number of threads ---- */
 void parallel(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units);
+/* For loops that are short beside a time slice: team_run_short(). */
+void parallel_short(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units);
 #define CHUNK 16384 /* elements of one unit of an element-wise loop: 64 KiB of floats, in L2 beside its output */
 
 #endif

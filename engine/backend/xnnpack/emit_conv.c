@@ -39,7 +39,7 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
 {
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
     bool after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, NULL);
-    depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out);
+    depthwise_init(&c->depthwise, &c->w, &c->act, c->f.out, build_threads(b));
     c->depthwise.after = after ? &c->after : NULL;
     b->rows_in = 1;
     b->rows_out = true;
@@ -85,7 +85,7 @@ static bool wants_frame(const struct conv *c)
 {
     const struct window *w = &c->w;
     return c->f.groups == 1 && c->f.in <= FRAMED_CHANNELS && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
-           w->dilation[1] == 1 && dense_wide(w->out[1]) && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
+           w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
 }
 
 /* Pixels may be further apart than they are long, on both sides. */
@@ -150,7 +150,10 @@ static void product_take(struct step *s)
 {
     const struct conv *c = s->state;
     s->run = run_product;
+    const bool rounded = c->dense.form != GEMM_F32;
     s->kernel = c->repack                                 ? "own gemm, weights packed each run"
+                : rounded && c->dense.form == GEMM_PAIRS  ? "own gemm, bf16 by its instruction"
+                : rounded                                 ? "own gemm, weights of bf16"
                 : c->sum != UINT32_MAX && c->dense.direct ? "own gemm that adds"
                 : c->sum != UINT32_MAX                    ? "own gemm over patches that adds"
                 : c->dense.direct                         ? "own gemm"
@@ -167,7 +170,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only unless repack */
     if (b->packed == NULL) {
         c->repack = true;
-        uint8_t *memory = build_alloc(b, filter_packed_bytes(&c->f) + 64);
+        uint8_t *memory = build_alloc(b, filter_packed_bytes(&c->f, GEMM_F32) + 64);
         c->ohwi = build_alloc(b, filter_floats(&c->f) * sizeof(float));
         if (memory == NULL || c->ohwi == NULL) {
             return build_fail(b, PEN_ERR_NO_MEMORY, "no memory to pack weights");
@@ -178,6 +181,9 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
     }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));
+    if (b->packed != NULL) {
+        dense_form_set(&c->dense, filter_group(&c->f, b->packed, 0)->form, build_threads(b));
+    }
     c->dense.after = epilogue_take(b, c, c->dense.k <= GEMM_KC && !c->repack);
     c->dense.y_stride = c->f.out;
     c->dense.sum_stride = c->f.out;
@@ -190,7 +196,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     c->product = product_take;
     product_take(b->step);
-    return b->packed != NULL ? conv_forms_build(b, c) : PEN_OK;
+    return b->packed != NULL && c->dense.form == GEMM_F32 ? conv_forms_build(b, c) : PEN_OK;
 }
 
 static enum pen_status conv_build(struct build *b)

@@ -63,8 +63,8 @@ static enum pen_status gather_run(struct step *s, struct run *r)
         int64_t v = index_at(q, s->in[1], i);
         if (v < 0 || v >= (int64_t)q->axis) {
             return pen_error_set(r->error, PEN_ERR_INVALID,
-                                 "node %s (Gather): index %zu is out of the range of %zu elements", s->n->name, i,
-                                 q->axis);
+                                 "node %s (Gather): index %lld (number %zu of them) is outside of an axis of %zu",
+                                 s->n->name, (long long)(v < 0 ? v - (int64_t)q->axis : v), i, q->axis);
         }
     }
     struct gather_job j = {q, s->in[0], s->in[1], s->out[0], 65536 / (q->inner + 1) + 1};

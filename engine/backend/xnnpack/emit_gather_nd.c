@@ -41,9 +41,11 @@ static enum pen_status gather_nd_run(struct step *s, struct run *r)
     for (size_t i = 0; i < q->batch * q->rows * q->depth; i++) {
         int64_t v = index_at(q, indices, i / q->depth, i % q->depth);
         if (v < 0 || v >= q->dim[i % q->depth]) {
-            return pen_error_set(r->error, PEN_ERR_INVALID,
-                                 "node %s (GatherND): index %zu of tuple %zu is out of the range of %lld elements",
-                                 s->n->name, i % q->depth, i / q->depth, (long long)q->dim[i % q->depth]);
+            const int64_t dim = q->dim[i % q->depth];
+            return pen_error_set(
+                r->error, PEN_ERR_INVALID,
+                "node %s (GatherND): index %lld (number %zu of tuple %zu) is outside of an axis of %lld", s->n->name,
+                (long long)(v < 0 ? v - dim : v), i % q->depth, i / q->depth, (long long)dim);
         }
     }
     for (size_t row = 0; row < q->batch * q->rows; row++) {

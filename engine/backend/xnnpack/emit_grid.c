@@ -51,12 +51,13 @@ static double mirrored(double p, double low, double high)
     return d > range ? low + 2.0 * range - d : low + d;
 }
 
-/* The coordinate after padding; with zeros it stays where it is. */
+/* The coordinate after padding; with zeros it stays where it is. A cubic pads each of its four pixels by itself: it may lie three pixels behind a border. */
 static double padded(const struct grid *q, double p, int64_t size)
 {
+    double room = q->mode == GRID_CUBIC ? 3.0 : 0.0;
     double top = (double)size - 1.0, low = q->align ? 0.0 : -0.5, high = q->align ? top : top + 0.5;
     if (q->padding == GRID_BORDER) {
-        return p < 0.0 ? 0.0 : p > top ? top : p;
+        return p < -room ? -room : p > top + room ? top + room : p;
     }
     if (q->padding == GRID_REFLECTION) {
         p = p < low || p > high ? mirrored(p, low, high) : p;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/onehot.h"
 
 /* OneHot: y is [outer, depth, inner], indices [outer, inner]; an index outside of the depth makes a row of off values. Values are 1 to 8 bytes each. */
 struct one_hot {
@@ -21,18 +22,17 @@ static bool one_hot_supports(const struct graph *g, const struct node *n, const 
            refuse(ret_reason, "axis out of range");
 }
 
-/* The row that is on; depth when there is none. */
-static size_t on_at(const struct one_hot *q, const void *indices, size_t i)
+size_t one_hot_row(enum pen_dtype dtype, const void *indices, size_t i, size_t rows)
 {
-    int64_t depth = (int64_t)q->depth, v = depth;
-    if (q->dtype == PEN_DTYPE_F32) {
+    int64_t depth = (int64_t)rows, v = depth;
+    if (dtype == PEN_DTYPE_F32) {
         float f = ((const float *)indices)[i];
-        v = f >= -(float)depth && f < (float)depth ? (int64_t)f : depth;
+        v = f > -(float)depth - 1.0f && f < (float)depth ? (int64_t)f : depth; /* towards zero */
     } else {
-        v = q->dtype == PEN_DTYPE_I64 ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+        v = dtype == PEN_DTYPE_I64 ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
     }
     v = v < 0 && v >= -depth ? v + depth : v;
-    return v >= 0 && v < depth ? (size_t)v : q->depth;
+    return v >= 0 && v < depth ? (size_t)v : rows;
 }
 
 struct one_hot_job {
@@ -51,7 +51,7 @@ static void one_hot_task(void *context, size_t o)
         memcpy(y + i * q->size, j->values, q->size);
     }
     for (size_t i = 0; i < q->inner; i++) {
-        size_t at = on_at(q, j->indices, o * q->inner + i);
+        size_t at = one_hot_row(q->dtype, j->indices, o * q->inner + i, q->depth);
         if (at < q->depth) {
             memcpy(y + (at * q->inner + i) * q->size, j->values + q->size, q->size);
         }

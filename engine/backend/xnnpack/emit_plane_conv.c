@@ -1,3 +1,4 @@
+#include "backend/xnnpack/conv.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/planes.h"
@@ -168,6 +169,14 @@ static enum pen_status either_pack(const struct graph *g, const struct node *n, 
     return plane_form_pack(form_of(n), g, n, ret_packed, ret_bytes, reterr);
 }
 
+static enum pen_status either_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed,
+                                        size_t *ret_bytes, struct pen_error *reterr)
+{
+    *ret_packed = NULL;
+    *ret_bytes = 0;
+    return emit_conv.supports(g, n, NULL) ? conv_pack_bf16(g, n, ret_packed, ret_bytes, reterr) : PEN_OK;
+}
+
 static enum pen_status either_build(struct build *b)
 {
     return plane_form_build(form_of(b->n), b);
@@ -180,3 +189,4 @@ static bool either_joins(const struct graph *g, const struct node *n)
 
 const struct joiner conv_joiner = {either_joins};
 const struct emitter emit_conv_either = {either_supports, either_pack, either_build};
+const struct emitter emit_conv_bf16 = {either_supports, either_pack_bf16, either_build};

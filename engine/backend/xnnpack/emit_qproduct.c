@@ -24,7 +24,11 @@ enum slot {
 #define NO_SLOT 99u /* past every input */
 
 struct qproduct {
-    size_t batch; /* matrices on the right, each for its own rows on the left */
+    size_t
+        batch; /* matrices of the result, where there are several on the right; else 1, whose rows are those of all */
+    int32_t
+        outer; /* leading dims of the result; how many matrices further each of them leads, 0 where it is broadcast: */
+    size_t dims[PEN_MAX_RANK], x_steps[PEN_MAX_RANK], w_steps[PEN_MAX_RANK];
     struct filter f;
     struct window w;
     struct qdense dense;
@@ -76,14 +80,41 @@ static bool product_filter(const struct node *n, const struct shape *w, struct f
     return true;
 }
 
-/* Matrices on the right; 0 when they do not stand beside as many on the left. */
-static size_t matrices_of(const struct shape *x, const struct shape *w)
+/* Leading dim d of the result, as an operand has it. */
+static int64_t leading_of(const struct shape *s, int32_t outer, int32_t d)
 {
-    size_t count = 1;
-    for (int32_t d = 0; d < w->rank - 2; d++) {
-        count *= x->rank == w->rank && x->dim[d] == w->dim[d] && w->dim[d] > 0 ? (size_t)w->dim[d] : 0;
+    const int32_t own = s->rank - 2;
+    return d < outer - own ? 1 : s->dim[d - (outer - own)];
+}
+
+/* How many matrices one step along each leading dim leads further. */
+static void steps_of(const struct shape *s, int32_t outer, size_t *ret)
+{
+    size_t step = 1;
+    for (int32_t d = outer - 1; d >= 0; d--) {
+        const int64_t dim = leading_of(s, outer, d);
+        ret[d] = dim == 1 ? 0 : step;
+        step *= (size_t)dim;
     }
-    return count;
+}
+
+/* Several matrices on the right, each broadcast as NumPy does. False when they do not fit the left ones. */
+static bool matrices_place(struct qproduct *q, const struct shape *x, const struct shape *w)
+{
+    const size_t several = (size_t)shape_elements(w) / (q->f.in * q->f.out);
+    q->batch = 1;
+    q->outer = several == 1 ? 0 : x->rank > w->rank ? x->rank - 2 : w->rank - 2;
+    for (int32_t d = 0; d < q->outer; d++) {
+        const int64_t left = leading_of(x, q->outer, d), right = leading_of(w, q->outer, d);
+        if (left < 1 || right < 1 || (left != right && left != 1 && right != 1)) {
+            return false;
+        }
+        q->dims[d] = (size_t)(left > right ? left : right);
+        q->batch *= q->dims[d];
+    }
+    steps_of(x, q->outer, q->x_steps);
+    steps_of(w, q->outer, q->w_steps);
+    return true;
 }
 
 /* One number, or one for each output channel where that is allowed. */
@@ -129,9 +160,6 @@ static bool product_supports(const struct graph *g, const struct node *n, const 
     }
     if (!product_filter(n, &w->shape, &f) || x->shape.rank < 2) {
         return refuse(ret_reason, "weights that do not fit, or very long sums");
-    }
-    if (!is_conv(n->op) && w->shape.rank > 2 && x->shape.rank != w->shape.rank) {
-        return refuse(ret_reason, "matrices that are broadcast");
     }
     return params_fit(g, n, &f) || refuse(ret_reason, "scales or zero points of another type or count");
 }
@@ -266,17 +294,32 @@ static enum pen_status product_pack(const struct graph *g, const struct node *n,
 
 /* ---- running ---- */
 
-/* One matrix after the other; each is packed when its turn comes. */
+/* Where matrix i of the result reads. */
+static size_t matrix_at(const struct qproduct *q, const size_t *steps, size_t i)
+{
+    size_t at = 0;
+    for (int32_t d = q->outer - 1; d >= 0; d--) {
+        at += i % q->dims[d] * steps[d];
+        i /= q->dims[d];
+    }
+    return at;
+}
+
+/* One matrix after the other; each is packed when its turn comes, unless it is the one before. */
 static void matrices_run(struct step *s, struct qproduct *q, struct run *r)
 {
-    size_t size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1, rows = q->dense.m;
+    size_t size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1, rows = q->dense.m, last = SIZE_MAX;
     const uint8_t *w = q->params.w;
     for (size_t i = 0; i < q->batch; i++) {
-        q->params.w = w + i * q->f.in * q->f.out;
-        pack_into(&q->f, &q->params, q->packed);
+        const size_t right = matrix_at(q, q->w_steps, i);
+        q->params.w = w + right * q->f.in * q->f.out;
+        if (right != last) {
+            pack_into(&q->f, &q->params, q->packed);
+        }
+        last = right;
         qdense_zeros(&q->dense, &q->params);
         struct qweights one = qdense_group(&q->f, q->packed, 0);
-        qdense_run(&q->dense, &one, (const uint8_t *)s->in[0] + i * rows * q->f.in,
+        qdense_run(&q->dense, &one, (const uint8_t *)s->in[0] + matrix_at(q, q->x_steps, i) * rows * q->f.in,
                    (uint8_t *)s->out[0] + i * rows * q->f.out * size, s->scratch, r);
     }
 }
@@ -327,7 +370,9 @@ static bool image_of(const struct build *b, struct qproduct *q, struct dense_ima
     if (!is_conv(b->n->op)) {
         size_t rows = (size_t)shape_elements(y) / q->f.out / q->batch;
         *ret = dense_image_of_rows(rows, q->f.in, q->f.in);
-        return x->dim[x->rank - 1] == (int64_t)q->f.in && shape_elements(x) == (int64_t)(q->batch * rows * q->f.in) &&
+        const bool fits =
+            q->batch > 1 ? x->dim[x->rank - 2] == (int64_t)rows : shape_elements(x) == (int64_t)(rows * q->f.in);
+        return x->dim[x->rank - 1] == (int64_t)q->f.in && fits &&
                shape_elements(y) == (int64_t)(q->batch * rows * q->f.out);
     }
     if (!window_read_exact(b->n, x, y, q->f.kernel, &q->w) || q->w.channels != q->f.in * q->f.groups) {
@@ -345,8 +390,9 @@ static enum pen_status product_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct fact *w = build_in(b, slots_of(b->n->op)[SLOT_W]);
-    q->batch = is_conv(b->n->op) ? 1 : matrices_of(&build_in(b, 0)->shape, &w->shape);
-    bool fits = q->batch > 0 && product_filter(b->n, &w->shape, &q->f);
+    q->batch = 1;
+    bool fits = product_filter(b->n, &w->shape, &q->f) &&
+                (is_conv(b->n->op) || matrices_place(q, &build_in(b, 0)->shape, &w->shape));
     const size_t merged = fits ? groups_merge(&q->f) : 1;
     if (!fits || !image_of(b, q, &image)) {
         return build_fail(b, PEN_ERR_SHAPE, "input, weights and output do not fit each other");

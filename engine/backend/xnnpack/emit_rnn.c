@@ -9,10 +9,10 @@
 
 /*
  * LSTM and GRU with constant weights, peepholes, clipping and the usual activations. The inputs of all steps go through one matrix product; then step by step the hidden state
- * goes through another that adds to it, and the cell follows. Every other form is rnn_any.h's. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
+ * goes through another that adds to it, and the cell follows. Two directions go their ways side by side. Every other form is rnn_any.h's. Gates: LSTM i, o, f, c; GRU z, r, h (ONNX's order).
  */
 #define DIRECTIONS_MAX 2
-#define TEAM_MACS      1000000 /* a smaller product is done before threads wake up */
+#define APART_THREADS  4 /* so many share one direction's products sooner than they leave it to one of them */
 
 /* An activation by its name: what the loop of own.h is called with. */
 struct gate_act {
@@ -36,7 +36,9 @@ struct rnn {
     struct gate_act act[DIRECTIONS_MAX][3]; /* LSTM: gates, candidate, cell's way out; GRU: gates, candidate */
     float clip, cell_clip;                  /* 0 = none */
     struct dense input, hidden, last;
+    bool apart;                                  /* the two directions run at the same time */
     size_t gates_at, state_at, cell_at, part_at; /* offsets into scratch */
+    size_t apart_bytes;                          /* from one direction's to the other's; 0 = both use the same */
 };
 
 static size_t directions_of(const struct node *n)
@@ -166,9 +168,11 @@ static enum pen_status rnn_pack(const struct graph *g, const struct node *n, voi
     return PEN_OK;
 }
 
-static float *scratch_at(const struct step *s, size_t at)
+/* Direction d's. */
+static float *scratch_at(const struct step *s, size_t at, size_t d)
 {
-    return (float *)(void *)((uint8_t *)s->scratch + at);
+    const struct rnn *q = s->state;
+    return (float *)(void *)((uint8_t *)s->scratch + at + d * q->apart_bytes);
 }
 
 /* y = x * w (+ sum). */
@@ -176,8 +180,7 @@ static void product(const struct step *s, const struct dense *d, const struct de
                     const float *sum, float *y, struct run *r)
 {
     struct dense_item item = {.x = x, .panels = w->data, .bias = dense_bias(w), .sum = sum, .y = y};
-    struct run alone = {.team = d->m * d->k * d->n >= TEAM_MACS ? r->team : NULL, .error = r->error};
-    dense_run(d, &item, 1, s->scratch, &alone);
+    dense_run(d, &item, 1, s->scratch, r);
 }
 
 static const struct dense_weights *weights_at(const struct rnn *q, size_t at)
@@ -289,12 +292,21 @@ static void state_end(const struct step *s, uint32_t output, size_t d, size_t co
     }
 }
 
-static void direction_run(const struct step *s, size_t d, size_t directions, struct run *r)
+/* The share of the inputs in all gates of all steps. */
+static void direction_begin(const struct step *s, size_t d, struct run *r)
 {
     const struct rnn *q = s->state;
-    size_t count = q->batch * q->p->hidden, row = q->batch * q->p->gates * q->p->hidden;
-    float *gates = scratch_at(s, q->gates_at), *h = scratch_at(s, q->state_at), *c = scratch_at(s, q->cell_at),
-          *part = scratch_at(s, q->part_at);
+    product(s, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, scratch_at(s, q->gates_at, d), r);
+}
+
+/* Step by step. */
+static void direction_run(const struct step *s, size_t d, struct run *r)
+{
+    const struct rnn *q = s->state;
+    const size_t directions = directions_of(s->n), count = q->batch * q->p->hidden,
+                 row = q->batch * q->p->gates * q->p->hidden;
+    float *gates = scratch_at(s, q->gates_at, d), *h = scratch_at(s, q->state_at, d), *c = scratch_at(s, q->cell_at, d),
+          *part = scratch_at(s, q->part_at, d);
     const float *peepholes =
         !q->gru && s->n->in_count > 7 && s->in[7] != NULL ? (const float *)s->in[7] + d * 3 * q->p->hidden : NULL;
     bool backwards = q->direction == 1 || d == 1;
@@ -302,7 +314,6 @@ static void direction_run(const struct step *s, size_t d, size_t directions, str
     if (!q->gru) {
         state_start(s, 6, d, count, c);
     }
-    product(s, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, gates, r);
     for (size_t i = 0; i < q->steps; i++) {
         size_t t = backwards ? q->steps - 1 - i : i;
         if (q->gru) {
@@ -321,11 +332,25 @@ static void direction_run(const struct step *s, size_t d, size_t directions, str
     }
 }
 
+/* One direction, by one thread. */
+static void direction_task(void *context, size_t unit)
+{
+    struct run alone = {0};
+    direction_run(context, unit, &alone);
+}
+
 static enum pen_status rnn_run(struct step *s, struct run *r)
 {
-    size_t directions = directions_of(s->n);
+    const struct rnn *q = s->state;
+    const size_t directions = directions_of(s->n);
     for (size_t d = 0; d < directions; d++) {
-        direction_run(s, d, directions, r);
+        direction_begin(s, d, r);
+        if (!q->apart) {
+            direction_run(s, d, r);
+        }
+    }
+    if (q->apart) {
+        parallel(r, direction_task, s, directions);
     }
     return PEN_OK;
 }
@@ -389,11 +414,14 @@ static enum pen_status rnn_build(struct build *b)
     at = at > other ? at : other;
     other = dense_scratch_bytes(&q->last, threads);
     at = at > other ? at : other;
+    const size_t shared = at;
+    q->apart = directions_of(b->n) == 2 && threads > 1 && threads < APART_THREADS;
     q->gates_at = piece(&at, q->steps * q->batch * all);
     q->state_at = piece(&at, q->batch * h);
     q->cell_at = piece(&at, q->batch * h);
     q->part_at = piece(&at, 2 * q->batch * h);
-    b->step->scratch_bytes = at;
+    q->apart_bytes = q->apart ? at - shared : 0;
+    b->step->scratch_bytes = at + q->apart_bytes;
     b->step->state = q;
     b->step->run = rnn_run;
     return PEN_OK;

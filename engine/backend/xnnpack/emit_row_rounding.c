@@ -1,6 +1,7 @@
 #include "backend/row_rounding.h"
 
 #include "backend/xnnpack/emitters.h"
+#include "backend/xnnpack/isa.h"
 
 /* RowRounding. A unit is a part of one row; the range of a row is that of all its parts. */
 struct rounding {
@@ -36,33 +37,12 @@ static size_t unit_span(const struct rounding *q, size_t unit, size_t *ret_first
     return left < CHUNK ? left : CHUNK;
 }
 
-#define RANGE_LANES 16 /* a single minimum would wait for itself at each element */
-
-/* NaN changes no range. count <= RANGE_LANES */
-static inline void range_grow(float *min, float *max, const float *x, size_t count)
-{
-    for (size_t l = 0; l < count; l++) {
-        min[l] = x[l] < min[l] ? x[l] : min[l];
-        max[l] = x[l] > max[l] ? x[l] : max[l];
-    }
-}
-
 static void range_task(void *context, size_t unit)
 {
     const struct rounding_job *j = context;
     size_t first, count = unit_span(j->q, unit, &first);
-    const float *x = j->x + first;
-    float min[RANGE_LANES] = {0.0f}, max[RANGE_LANES] = {0.0f};
-    size_t i = 0;
-    for (; i + RANGE_LANES <= count; i += RANGE_LANES) {
-        range_grow(min, max, x + i, RANGE_LANES);
-    }
-    range_grow(min, max, x + i, count - i);
-    struct part_range r = {0.0f, 0.0f};
-    for (i = 0; i < RANGE_LANES; i++) {
-        r.min = min[i] < r.min ? min[i] : r.min;
-        r.max = max[i] > r.max ? max[i] : r.max;
-    }
+    struct part_range r;
+    isa_own()->range(j->x + first, count, &r.min, &r.max);
     j->ranges[unit] = r;
 }
 
@@ -77,9 +57,7 @@ static void round_task(void *context, size_t unit)
         all.max = parts[i].max > all.max ? parts[i].max : all.max;
     }
     struct row_steps s = row_steps_of(all.min, all.max, j->q->symmetric);
-    for (size_t i = first; i < first + count; i++) {
-        j->y[i] = row_step(&s, j->x[i]);
-    }
+    isa_own()->steps(&s, j->x + first, j->y + first, count);
 }
 
 static enum pen_status rounding_run(struct step *s, struct run *r)

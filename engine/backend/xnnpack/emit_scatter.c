@@ -97,8 +97,8 @@ static enum pen_status scatter_run(struct step *s, struct run *r)
     for (size_t i = 0; i < q->count; i++) {
         int64_t to = place_of(q, s->in[1], i, at);
         if (to < 0) {
-            return pen_error_set(r->error, PEN_ERR_INVALID, "xnnpack: node %s: index %zu is outside of the data",
-                                 s->n->name, i);
+            return pen_error_set(r->error, PEN_ERR_INVALID,
+                                 "xnnpack: node %s: an index of update %zu is outside of the data", s->n->name, i);
         }
         const uint8_t *from = updates + i * q->run * q->size;
         uint8_t *place = y + (size_t)to * q->size;

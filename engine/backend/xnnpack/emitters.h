@@ -67,6 +67,7 @@ extern const struct emitter emit_pool_either;     /* MaxPool, AveragePool, LpPoo
 extern const struct emitter emit_fourier;         /* DFT, STFT */
 extern const struct emitter emit_dynamic_quant;   /* DynamicQuantizeLinear */
 extern const struct emitter emit_row_rounding;    /* RowRounding */
+extern const struct emitter emit_lstm_integer;    /* LSTMInteger */
 
 /* emit_reduce_int.c: sums, products, maxima and minima of integers and truth values. */
 bool reduce_int_takes(const struct value *x, const struct value *y, enum op op);
@@ -75,6 +76,7 @@ enum pen_status reduce_int_build(struct build *b);
 /* Which convolutions run the nodes behind them, too. conv_joins is for emit_conv's own forms. */
 bool conv_joins(const struct graph *g, const struct node *n);
 extern const struct joiner conv_joiner;
+extern const struct emitter emit_conv_bf16; /* Conv, in precision bf16 */
 /* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
 bool unary_int_takes(enum pen_dtype dtype, enum op op);
 enum pen_status unary_int_build(struct build *b);

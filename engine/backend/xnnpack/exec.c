@@ -64,6 +64,11 @@ uint32_t build_threads(const struct build *b)
     return b->exec->plan->backend->config.threads;
 }
 
+bool build_tiles(const struct build *b)
+{
+    return b->exec->plan->backend->tiles;
+}
+
 const struct backend_config *build_config(const struct build *b)
 {
     return &b->exec->plan->backend->config;
@@ -319,7 +324,8 @@ static enum pen_status bind_first(struct exec *e, struct pen_error *reterr)
     }
     status = bind_all(e, e->boundary, &r);
     if (status == PEN_OK && e->plan->backend->config.measure_kernels) {
-        choose_run(e->steps, e->step_count, e->plan->g, e->plan->backend->config.now_ns, &r);
+        const struct backend *b = e->plan->backend;
+        choose_run(e->steps, e->step_count, e->plan->g, (struct choose_time){b->config.now_ns, b->measure_ns}, &r);
     }
     pool_put(e->plan->backend, r.team);
     free(stand_in); /* zeros, for kernels that are timed; of all others only the addresses count */

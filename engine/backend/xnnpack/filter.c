@@ -39,9 +39,9 @@ static size_t group_k(const struct filter *f)
     return f->kernel_h * f->kernel_w * f->in;
 }
 
-size_t filter_packed_bytes(const struct filter *f)
+size_t filter_packed_bytes(const struct filter *f, enum gemm_form form)
 {
-    return f->groups * dense_weights_bytes(group_k(f), f->out / f->groups);
+    return f->groups * dense_form_bytes(form, group_k(f), f->out / f->groups);
 }
 
 void filter_pack(const struct filter *f, const float *ohwi, const float *bias, uint8_t *packed)
@@ -75,7 +75,27 @@ void filter_pack_turned(const struct filter *f, const float *w, const float *bia
     }
 }
 
+enum pen_status filter_pack_form(const struct filter *f, enum gemm_form form, const float *w, const float *bias,
+                                 float *scratch, uint8_t *packed)
+{
+    const size_t k = group_k(f), n = f->out / f->groups, step = dense_form_bytes(form, k, n);
+    enum pen_status status = PEN_OK;
+    filter_to_ohwi(f, w, scratch);
+    for (size_t g = 0; g < f->groups && status == PEN_OK; g++) {
+        const struct dense_matrix m = {.w = scratch + g * n * k,
+                                       .bias = bias != NULL ? bias + g * n : NULL,
+                                       .k_stride = 1,
+                                       .n_stride = k,
+                                       .k = k,
+                                       .n = n,
+                                       .alpha = 1.0f};
+        status = dense_pack_form((void *)(packed + g * step), form, &m);
+    }
+    return status;
+}
+
 const struct dense_weights *filter_group(const struct filter *f, const uint8_t *packed, size_t group)
 {
-    return (const void *)(packed + group * dense_weights_bytes(group_k(f), f->out / f->groups));
+    const struct dense_weights *first = (const void *)packed;
+    return (const void *)(packed + group * dense_form_bytes(first->form, group_k(f), f->out / f->groups));
 }

@@ -12,6 +12,9 @@ static void find_all(struct finder *f)
             bool product = n->op == OP_MatMul || n->op == OP_Gemm;
             if (OWN_KEPT_PRODUCT && OWN_KEPT_SOFTMAX && pass == 0 && n->op == OP_Softmax && finder_free(f, n)) {
                 fusion_attention_find(f, n);
+            } else if (OWN_KEPT_PRODUCT && KEPT(xnnpack_OneHot) && pass == 0 && n->op == OP_OneHot &&
+                       finder_free(f, n)) {
+                fusion_lookup_find(f, n);
             } else if (OWN_KEPT_PRODUCT && pass == 1 && product && finder_free(f, n)) {
                 fusion_product_find(f, n);
             }

@@ -106,6 +106,18 @@ struct gemm_tile {
 };
 
 /*
+ * One row: y[n] = clamp(start + x[k] * w + sum). Each sum is taken in the order in which gemm takes it, so the bits are those of any tile.
+ */
+struct gemm_row {
+    const float *x, *w;       /* [k]; panels [k][gemm_nr] */
+    const float *start, *sum; /* [n] each; NULL = 0. start and sum may be y */
+    float *y;
+    size_t panel; /* floats from one panel to the next */
+    size_t k, n;
+    float min, max;
+};
+
+/*
  * One output row of a depthwise convolution. Rows of the kernel that lie in the padding are left out by the caller; columns that do are skipped here. Weights
  * lie in blocks of `lanes` channels; the last block ends with the last channel, over channels of the one before it, unless there are fewer than `lanes` at all.
  */
@@ -146,6 +158,8 @@ struct winograd_filters {
     size_t edge;
 };
 
+struct row_steps;
+
 struct own {
     const char *name;
     size_t lanes; /* floats of a vector */
@@ -162,6 +176,8 @@ struct own {
                    const float *bias);                         /* (x - mean) * scale * gain + bias */
     void (*axpy)(float *y, const float *x, size_t n, float a); /* y += a x */
     float (*dot)(const float *x, const float *y, size_t n);
+    void (*range)(const float *x, size_t n, float *ret_min, float *ret_max);      /* of x and 0; NaN changes nothing */
+    void (*steps)(const struct row_steps *s, const float *x, float *y, size_t n); /* row_step() of each */
     void (*pool_max)(const float *const *taps, size_t count, float *y, size_t n);
     void (*pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
@@ -172,6 +188,7 @@ struct own {
     void (*winograd_filters)(const struct winograd_filters *t);
     size_t gemm_mr, gemm_nr;
     void (*gemm)(const struct gemm_tile *t);
+    void (*gemm_row)(const struct gemm_row *t);
     void (*gemm_half)(const struct gemm_tile *t, enum gemm_form form); /* GEMM_F16 or GEMM_BF16 */
 };
 

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/own_vec.h"
 
 #ifdef __x86_64__
@@ -451,4 +452,5 @@ const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES
                                      .clamp = clamp,
                                      .dequantise = dequantise,
                                      .dequantise16 = dequantise16,
-                                     .codes = OWN(own_codes)};
+                                     .codes = OWN(own_codes),
+                                     .lstm = OWN_KEPT_LSTM_INTEGER ? OWN(own_lstm) : NULL};

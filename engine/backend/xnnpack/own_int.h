@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/lstm_fixed.h"
+
 /*
  * y[m][nr] = dot products of rows of x with the columns of a panel. Both hold words: `bytes` 4: four bytes, unsigned in x and signed in w; 2: two 16-bit
  * numbers. Sums wrap at 32 bits: the caller keeps them within.
@@ -159,6 +161,7 @@ struct own_int {
     void (*dequantise16)(const uint16_t *x, uint16_t flip, int32_t zero, float scale, float *y, size_t n);
     /* y[i] = code i * scale + shift; codes of 2, 4 or 8 bits, n of them fill whole bytes (own_codes.c) */
     void (*codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
+    lstm_fixed_fn lstm; /* own_lstm.c */
 };
 
 /* y[i] = table[x[i]], a table of 256. y may be x. */

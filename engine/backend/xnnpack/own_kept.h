@@ -80,11 +80,13 @@ enum {
     OWN_KEPT_SQUARE_SUM = OWN_KEPT_NORM,
     OWN_KEPT_AFFINE = X(LRN) || X(Resize) || OWN_KEPT_ATTENTION || OWN_KEPT_NORM || OWN_KEPT_RNN || OWN_KEPT_SOFTMAX,
     OWN_KEPT_DOT = OWN_KEPT_ATTENTION || OWN_KEPT_RNN,
+    OWN_KEPT_STEPS = X(RowRounding),
     OWN_KEPT_CONV = X(Conv),
     OWN_KEPT_PRODUCT = X(MatMul) || X(Gemm),
     OWN_KEPT_PAIRS = KEPT(precision_bf16),
     OWN_KEPT_HALVES =
         KEPT(xnnpack_halves) || OWN_KEPT_PAIRS, /* else weights that fit two bytes take four, with the same results */
+    OWN_KEPT_LSTM_INTEGER = X(LSTMInteger),
     OWN_KEPT_POOL = X(MaxPool) || X(AveragePool) || X(LpPool),
 };
 #undef X

@@ -14,6 +14,8 @@ const struct own OWN(own) = {
     .affine = OWN_KEPT_AFFINE ? OWN(own_affine) : NULL,
     .axpy = OWN(own_axpy),
     .dot = OWN_KEPT_DOT ? OWN(own_dot) : NULL,
+    .range = OWN_KEPT_STEPS ? OWN(own_range) : NULL,
+    .steps = OWN_KEPT_STEPS ? OWN(own_steps) : NULL,
     .pool_max = OWN_KEPT_POOL ? OWN(own_pool_max) : NULL,
     .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),
@@ -27,5 +29,6 @@ const struct own OWN(own) = {
                                      : 4,
     .gemm_nr = 2 * OWN_LANES,
     .gemm = OWN(own_gemm),
+    .gemm_row = OWN(own_gemm_row),
     .gemm_half = OWN_KEPT_HALVES ? OWN(own_gemm_half) : NULL,
 };

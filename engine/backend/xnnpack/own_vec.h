@@ -8,6 +8,7 @@
 #define XNNPACK_OWN_VEC_H
 
 #include "backend/xnnpack/own.h"
+#include "backend/xnnpack/own_int.h"
 
 #ifndef OWN_ISA
 #define OWN_ISA   plain
@@ -53,8 +54,15 @@ void OWN(own_winograd_out)(const struct winograd_out *t);
 void OWN(own_winograd_filters)(const struct winograd_filters *t);
 /* own_codes.c */
 void OWN(own_codes)(const uint8_t *codes, size_t bits, float scale, float shift, float *y, size_t n);
+/* own_lstm.c */
+void OWN(own_lstm)(const struct lstm_fixed *l, const int32_t *x, const int32_t *h, int16_t *cell, int8_t *y,
+                   int16_t *scratch);
+/* own_steps.c */
+void OWN(own_range)(const float *x, size_t n, float *ret_min, float *ret_max);
+void OWN(own_steps)(const struct row_steps *s, const float *x, float *y, size_t n);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
+void OWN(own_gemm_row)(const struct gemm_row *t);
 void OWN(own_gemm_half)(const struct gemm_tile *t, enum gemm_form form);
 
 #endif

@@ -10,7 +10,7 @@ static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
 {
     for (uint32_t i = 0; i < p->part.node_count; i++) {
         const struct node *n = &p->g->nodes[p->part.nodes[i]];
-        const struct emitter *e = n->dead ? NULL : emitter_find(n->op);
+        const struct emitter *e = n->dead ? NULL : emitter_find_for(n->op, p->backend->config.precision);
         PEN_ASSERT(p->packed[i].data == NULL, "the weights of a node are packed once");
         p->packed[i].node = p->part.nodes[i];
         if (e == NULL && !n->dead) {

@@ -16,6 +16,8 @@
 
 struct backend {
     struct backend_config config;
+    bool joins, tiles; /* its options of these names */
+    uint64_t measure_ns;
     pthread_mutex_t lock; /* guards the two below */
     struct team *idle[POOLS_MAX];
     uint32_t idle_count;

@@ -63,12 +63,86 @@ static void any_task(void *context, size_t unit)
     }
 }
 
+/* Several a byte, the first in the low bits. */
+static void bits_widen(const uint8_t *bytes, enum pen_dtype dtype, size_t from, size_t n, float *to)
+{
+    const unsigned bits = (unsigned)pen_dtype_bits(dtype), per_byte = 8 / bits;
+    const int32_t mask = (1 << bits) - 1, sign = dtype == PEN_DTYPE_I4 || dtype == PEN_DTYPE_I2 ? 1 << (bits - 1) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = from + i;
+        to[i] = (float)(((bytes[at / per_byte] >> at % per_byte * bits & mask) ^ sign) - sign);
+    }
+}
+
+#define WIDEN(type)                                                                                                    \
+    do {                                                                                                               \
+        const type *codes = (const type *)x + from;                                                                    \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            to[i] = (float)codes[i];                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* Codes [from, from + n) of at most 16 bits: single precision holds them. */
+static void codes_widen(const void *x, enum pen_dtype dtype, size_t from, size_t n, float *to)
+{
+    switch (dtype) {
+    case PEN_DTYPE_I8:
+        WIDEN(int8_t);
+        break;
+    case PEN_DTYPE_U8:
+        WIDEN(uint8_t);
+        break;
+    case PEN_DTYPE_I16:
+        WIDEN(int16_t);
+        break;
+    case PEN_DTYPE_U16:
+        WIDEN(uint16_t);
+        break;
+    default:
+        bits_widen(x, dtype, from, n, to);
+    }
+}
+
+/* Neighbours from i on whose scale is the same, or the next one each. */
+static size_t run_length(const struct quant_any *q, size_t i)
+{
+    const size_t position = i % q->axis, end = (position / q->block + 1) * q->block;
+    return q->single      ? q->elements - i
+           : q->inner > 1 ? q->inner - i % q->inner
+                          : (end < q->axis ? end : q->axis) - position;
+}
+
+/* A difference of such codes is exact, and the product rounds once: as in double. */
+static void floats_task(void *context, size_t unit)
+{
+    const struct any_job *j = context;
+    const struct quant_any *q = j->q;
+    const size_t first = unit * UNIT, last = first + UNIT < q->elements ? first + UNIT : q->elements;
+    const size_t step = q->full && q->inner > 1 ? 1 : 0;
+    float zeros[UNIT];
+    for (size_t i = first, n = 0; i < last; i += n) {
+        const size_t run = run_length(q, i), at = scale_at(q, i);
+        float *y = (float *)j->y + i;
+        n = run < last - i ? run : last - i;
+        codes_widen(j->x, q->dtype, i, n, y);
+        zeros[0] = 0.0f;
+        if (j->zero != NULL) {
+            codes_widen(j->zero, q->dtype, at, step == 1 ? n : 1, zeros);
+        }
+        const size_t zero_step = j->zero != NULL ? step : 0;
+        for (size_t k = 0; k < n; k++) {
+            y[k] = (y[k] - zeros[k * zero_step]) * j->scale[at + k * step];
+        }
+    }
+}
+
 static enum pen_status any_run(struct step *s, struct run *r)
 {
     const struct quant_any *q = s->state;
     struct any_job j = {
         .q = q, .x = s->in[0], .scale = s->in[1], .zero = s->n->in_count > 2 ? s->in[2] : NULL, .y = s->out[0]};
-    parallel(r, any_task, &j, (q->elements + UNIT - 1) / UNIT);
+    const bool narrow = !q->to_codes && pen_dtype_bits(q->dtype) <= 16;
+    parallel(r, narrow ? floats_task : any_task, &j, (q->elements + UNIT - 1) / UNIT);
     return PEN_OK;
 }
 

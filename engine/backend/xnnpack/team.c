@@ -12,6 +12,8 @@
 #define SPINS_HELPER 4000 /* about 100 us of pauses before a helper sleeps: the gap between two operators is far less */
 #define SPINS_CALLER 2000 /* before the caller gives its processor away while a unit is under way */
 
+#define REST 256 /* short loops after a helper was late: some milliseconds */
+
 /* A thread's share of the units; on a cache line of its own. */
 struct share {
     _Alignas(64) atomic_size_t next;
@@ -33,6 +35,7 @@ struct team {
     void *context;
     struct share *shares; /* [threads] */
     uint64_t number;      /* of the last loop; the caller's */
+    uint32_t rest;        /* short loops that the caller does alone from now on */
     /* Sleeping helpers. */
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -205,7 +208,8 @@ uint32_t team_threads(const struct team *t)
     return t != NULL ? t->threads : 1;
 }
 
-void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units)
+/* True when a helper was late: it had a unit for longer than the caller cared to spin. */
+static bool loop_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units)
 {
     t->task = task;
     t->context = context;
@@ -217,11 +221,30 @@ void team_run(struct team *t, void (*task)(void *context, size_t unit), void *co
     wake_all(t);
     units_take(t);
     atomic_store(&t->open, 0);
-    for (int spins = 0; atomic_load(&t->inside) > 0; spins++) {
+    int spins = 0;
+    for (; atomic_load(&t->inside) > 0; spins++) {
         if (spins < SPINS_CALLER) {
             pause_briefly();
         } else {
             sched_yield();
         }
+    }
+    return spins > SPINS_CALLER;
+}
+
+void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units)
+{
+    (void)loop_run(t, task, context, units);
+}
+
+void team_run_short(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units)
+{
+    if (t->rest == 0) {
+        t->rest = loop_run(t, task, context, units) ? REST : 0;
+        return;
+    }
+    t->rest--;
+    for (size_t u = 0; u < units; u++) {
+        task(context, u);
     }
 }

@@ -25,6 +25,12 @@ uint32_t team_threads(const struct team *t); /* NULL: 1 */
  */
 void team_run(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units);
 
+/*
+ * The same for a loop that is short beside a time slice. On a busy host a helper may lose its processor within a unit; where one did, the caller does the
+ * next of these loops alone for some time.
+ */
+void team_run_short(struct team *t, void (*task)(void *context, size_t unit), void *context, size_t units);
+
 /* In a task: which of the team's threads runs it, < team_threads; 0 outside of teams. */
 uint32_t team_self(void);
 

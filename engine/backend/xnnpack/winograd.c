@@ -30,10 +30,32 @@ static size_t rows_computed(size_t m)
     return m - left + (left > mr / 2 ? mr : left > 1 ? mr / 2 : left);
 }
 
+static bool filter_fits(const struct filter *f)
+{
+    return isa_own()->wide && f->groups == 1 && f->kernel_h == 3 && f->kernel_w == 3 && f->in >= IN_MIN &&
+           f->out >= OUT_MIN;
+}
+
 bool winograd_takes(const struct window *w, const struct filter *f)
 {
-    return isa_own()->wide && f->groups == 1 && w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 &&
-           w->stride[1] == 1 && w->dilation[0] == 1 && w->dilation[1] == 1 && f->in >= IN_MIN && f->out >= OUT_MIN;
+    return filter_fits(f) && w->stride[0] == 1 && w->stride[1] == 1 && w->dilation[0] == 1 && w->dilation[1] == 1;
+}
+
+static bool all_ones(const struct node *n, enum attr_key key)
+{
+    uint32_t count = 0;
+    const int64_t *items = node_ints(n, key, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool winograd_may_take(const struct node *n, const struct filter *f)
+{
+    return filter_fits(f) && all_ones(n, ATTR_strides) && all_ones(n, ATTR_dilations);
 }
 
 size_t winograd_cost_of_product(const struct window *w)

@@ -23,6 +23,8 @@
 
 /* Has this window such a form at all, and enough channels to pay for the turning? */
 bool winograd_takes(const struct window *w, const struct filter *f);
+/* The same, as far as the node and its weights tell before shapes are known. */
+bool winograd_may_take(const struct node *n, const struct filter *f);
 /*
  * What it costs for such a window, in rows of matrix products of [in] x [out]; beside that of the product, which computes nine for each pixel. It counts rows that
  * tiles waste, and the turning of weights, but not the memory. The same on all hosts of an instruction set.

@@ -267,6 +267,23 @@ static void weights_read(struct call *c, struct trees *t, bool classes)
     }
 }
 
+/* A leaf of a single target has one weight, the first that names it: skl2onnx writes the leaf of a decision path once for each class, and onnxruntime reads it so. */
+static void weights_first(struct call *c, struct trees *t)
+{
+    bool *named = trees_alloc(c, t, t->s.nodes, sizeof *named);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; named && i < t->s.entries; i++) {
+        uint32_t node = t->s.entry_node[i];
+        if (named[node])
+            continue;
+        named[node] = true;
+        t->s.entry_node[kept] = node;
+        t->s.entry_target[kept] = t->s.entry_target[i];
+        t->s.entry_weight[kept++] = t->s.entry_weight[i];
+    }
+    t->s.entries = kept;
+}
+
 static uint32_t aggregate_of(const struct call *c)
 {
     static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
@@ -403,6 +420,8 @@ void up_tree_regressor(struct call *c)
     nodes_read(c, &t);
     if (c->status == PEN_OK)
         weights_read(c, &t, false);
+    if (c->status == PEN_OK && t.s.targets == 1)
+        weights_first(c, &t);
     if (c->status == PEN_OK) {
         float *base = base_of(c, &t, &base_count);
         base_of_named(&t, base, base_count);

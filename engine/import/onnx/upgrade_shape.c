@@ -68,6 +68,20 @@ static void up_pad(struct call *c)
     emit_moved(c, OP_Pad, in, 3, except);
 }
 
+/* PyTorch's older exporter writes axes of a permutation from behind, where it does not know the rank: perm has it. */
+static void up_transpose(struct call *c)
+{
+    uint32_t in = call_input(c, 0), count = 0;
+    const int64_t *perm = NULL;
+    int64_t axes[PEN_MAX_RANK];
+    emit_moved(c, OP_Transpose, &in, 1, NULL);
+    if (c->status != PEN_OK || !call_ints(c, "perm", &perm, &count) || count > PEN_MAX_RANK)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        axes[i] = perm[i] < 0 ? perm[i] + count : perm[i];
+    c->status = graph_attr_ints(c->g, c->g->node_count - 1, ATTR_perm, axes, count);
+}
+
 /* Lengths as an attribute until opset 12; equal parts by the number of outputs until 17. */
 static void up_split(struct call *c)
 {
@@ -201,6 +215,7 @@ const struct op_row rows_shape[] = {
     UP_ROW("", ReduceProd, 1, 17, OP_NONE, up_axes),
     UP_ROW("", ReduceSumSquare, 1, 17, OP_NONE, up_axes),
     UP_ROW("", TopK, 1, 9, OP_NONE, up_topk),
+    UP_ROW("", Transpose, 1, EVER, OP_NONE, up_transpose),
     UP_ROW("", Concat, 1, 3, OP_NONE, up_concat),
     UP_ROW("", Scatter, 1, EVER, OP_NONE, up_scatter),
     UP_ROW("", ConstantFill, 1, EVER, OP_NONE, up_constant_fill),

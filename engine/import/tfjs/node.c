@@ -316,10 +316,10 @@ void js_lower(struct scope *s, struct gnode *n)
     inventory_note(s->b->g->limits.inventory, n->op);
     if (inputs_read(&c)) {
         c.op = row ? row->op : 0;
-        if (row && row->lower)
-            row->lower(&c);
-        else
+        if (!row || !row->lower)
             build_miss(s->b, n->op);
+        else if (!js_complex_parts(&c, row->lower))
+            row->lower(&c);
         if (n->out_count == 0 && s->b->status == PEN_OK && s->r->missing.count > 0)
             leave_unknown(&c);
     }

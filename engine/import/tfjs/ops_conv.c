@@ -62,13 +62,25 @@ static void give_fused(struct call *c, uint32_t y, const struct fused *f)
     js_give(c, 0, y);
 }
 
+/* TensorFlow's weights tell how many channels a group reads; TF.js itself has no groups. */
+static int64_t groups_of(struct call *c, const struct tf_window *w)
+{
+    const struct value *x = build_value(c->b, js_in(c, 0)), *weights = build_value(c->b, js_in(c, 1));
+    int32_t rank = x ? x->shape.rank : -1;
+    if (rank < 3 || !weights || weights->shape.rank != rank)
+        return 1;
+    int64_t channels = x->shape.dim[w->channels_first ? 1 : rank - 1], each = weights->shape.dim[rank - 2];
+    return channels > 0 && each > 0 && channels % each == 0 ? channels / each : 1;
+}
+
 static void conv(struct call *c)
 {
     struct tf_window w = window_read(c, (uint32_t)c->op);
     struct fused f = js_fused(c);
     w.act = f.prelu ? TF_ACT_NONE : f.act;
     w.alpha = f.alpha;
-    give_fused(c, tf_conv(c->b, js_in(c, 0), js_in(c, 1), f.bias ? js_in(c, 2) : VALUE_NONE, &w, WEIGHT_HWIO, 1), &f);
+    uint32_t bias = f.bias ? js_in(c, 2) : VALUE_NONE;
+    give_fused(c, tf_conv(c->b, js_in(c, 0), js_in(c, 1), bias, &w, WEIGHT_HWIO, groups_of(c, &w)), &f);
 }
 
 static void depthwise(struct call *c)

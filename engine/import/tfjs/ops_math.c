@@ -146,11 +146,10 @@ static void clip(struct call *c)
 static void cast(struct call *c)
 {
     enum pen_dtype to = js_attr_dtype(c, "DstT", PEN_DTYPE_F32);
-    if (to == PEN_DTYPE_STRING || to == PEN_DTYPE_C64) {
-        build_miss(c->b, "Cast to strings or complex numbers");
-        return;
-    }
-    js_give(c, 0, build_cast(c->b, js_in(c, 0), to));
+    if (to == PEN_DTYPE_STRING)
+        build_miss(c->b, "Cast to strings");
+    else if (!js_complex_cast(c, to))
+        js_give(c, 0, build_cast(c->b, js_in(c, 0), to));
 }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------------ */

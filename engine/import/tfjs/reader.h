@@ -168,8 +168,11 @@ struct fused js_fused(struct call *c);
 
 uint32_t js_in(const struct call *c, uint32_t index);
 void js_give(struct call *c, uint32_t index, uint32_t value);
-bool js_integers(const struct call *c);          /* attribute T is an integer type */
-bool js_complex_mul(struct call *c);             /* ops_complex.c: false when the factors are real */
+bool js_integers(const struct call *c);                  /* attribute T is an integer type */
+bool js_complex_mul(struct call *c);                     /* ops_complex.c: false when the factors are real */
+bool js_complex_cast(struct call *c, enum pen_dtype to); /* the same: false when neither type is complex */
+bool js_complex_parts(struct call *c,
+                      lower_fn lower);           /* moves complex numbers as two parts; false when it moves none */
 uint32_t js_i64(struct call *c, uint32_t index); /* a list of integers as int64 */
 /* A constant scalar integer input. */
 bool js_scalar(struct call *c, uint32_t index, int64_t *ret);

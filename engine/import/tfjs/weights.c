@@ -98,6 +98,12 @@ static enum pen_status shape_read(struct weights *w, const cJSON *json, struct w
         if (dims[i] < 0)
             return broken(w, "a negative dimension for", item->name);
     }
+    if (item->dtype == PEN_DTYPE_C64) { /* inside a graph the two parts are a last dimension */
+        if (rank == PEN_MAX_RANK)
+            return broken(w, "too many dimensions of complex numbers for", item->name);
+        dims[rank++] = 2;
+        item->dtype = PEN_DTYPE_F32;
+    }
     item->shape = shape_of(rank, dims);
     return PEN_OK;
 }

@@ -12,10 +12,6 @@
 
 enum { GATE_I, GATE_F, GATE_C, GATE_O };
 
-/* Sums of integer gates: 16 bits, 12 of them behind the point. */
-static const struct quant gate_steps = {
-    .count = 1, .scale = (const float[]){0x1p-12f}, .zero_point = (const int32_t[]){0}};
-
 struct steps {
     struct call *c;
     struct tf_scan scan;
@@ -25,9 +21,7 @@ struct steps {
     int64_t units;
     enum tf_activation act;
     float cell_clip, projection_clip;
-    bool hybrid, asymmetric, integers;
-    const struct tensor *h, *cell,
-        *between; /* of integers: the states; what a projection takes, NULL where there is none */
+    bool hybrid, asymmetric;
     uint32_t recurrent, bias[4], hole[4], norm[4], projection, projection_bias; /* in the body */
 };
 
@@ -55,12 +49,6 @@ static uint32_t product_data(struct steps *s, struct build *b, uint32_t x)
     if (!s->asymmetric)
         build_int(b, ATTR_symmetric, 1);
     return y;
-}
-
-/* A sum of integer gates, as far as it goes. */
-static uint32_t summed(struct steps *s, struct build *b, uint32_t z)
-{
-    return s->integers ? lite_steps_of(b, z, &gate_steps, PEN_DTYPE_I16) : z;
 }
 
 /* y [..., steps, batch, all gates] = x w' for every step at once */
@@ -108,7 +96,6 @@ static uint32_t gate(struct steps *s, uint32_t all, uint32_t which, uint32_t cel
         z = normalised(b, z, s->norm[which]);
     if (s->bias[which] != VALUE_NONE)
         z = build_2(b, OP_Add, z, s->bias[which]);
-    z = summed(s, b, z);
     return which == GATE_C ? tf_activate(b, z, s->act, 0.0f) : build_1(b, OP_Sigmoid, z);
 }
 
@@ -119,12 +106,6 @@ static uint32_t clipped(struct build *b, uint32_t x, float limit)
     return build_3(b, OP_Clip, x, build_f32_scalar(b, -limit), build_f32_scalar(b, limit));
 }
 
-/* Integers keep what the tensor `like` can hold. */
-static uint32_t stepped(struct steps *s, uint32_t x, const struct tensor *like)
-{
-    return s->integers && like ? lite_steps_of(&s->scan.inner, x, &like->quant, like->dtype) : x;
-}
-
 /* c' = f c + i g, h' = o a(c'), projected when there is a projection */
 static void step(struct steps *s, uint32_t next[2])
 {
@@ -132,28 +113,18 @@ static void step(struct steps *s, uint32_t next[2])
     uint32_t before = s->scan.states[1];
     uint32_t rows = product_data(s, b, s->scan.states[0]);
     uint32_t more = build_2(b, OP_MatMul, rows, turned(b, s->recurrent));
-    uint32_t all = build_2(b, OP_Add, s->scan.x, s->normal ? more : summed(s, b, more));
+    uint32_t all = build_2(b, OP_Add, s->scan.x, more);
     uint32_t forget = gate(s, all, GATE_F, before);
     uint32_t open = s->coupled ? build_2(b, OP_Sub, build_f32_scalar(b, 1.0f), forget) : gate(s, all, GATE_I, before);
     uint32_t fresh = build_2(b, OP_Mul, open, gate(s, all, GATE_C, VALUE_NONE));
-    uint32_t held = stepped(s, build_2(b, OP_Mul, forget, before), s->cell);
-    next[1] = clipped(b, build_2(b, OP_Add, held, stepped(s, fresh, s->cell)), s->cell_clip);
-    next[1] = stepped(s, next[1], s->cell);
+    next[1] = clipped(b, build_2(b, OP_Add, build_2(b, OP_Mul, forget, before), fresh), s->cell_clip);
     uint32_t h = build_2(b, OP_Mul, gate(s, all, GATE_O, next[1]), tf_activate(b, next[1], s->act, 0.0f));
     if (s->projection != VALUE_NONE) {
-        h = product_data(s, b, stepped(s, h, s->between));
-        h = build_3(b, OP_Gemm, h, s->projection, s->projection_bias);
+        h = build_3(b, OP_Gemm, product_data(s, b, h), s->projection, s->projection_bias);
         build_int(b, ATTR_transB, 1);
         h = clipped(b, h, s->projection_clip);
     }
-    next[0] = stepped(s, h, s->h);
-}
-
-/* The biases of normalised gates have a scale of their own, others that of data times weights. */
-static uint32_t gate_bias(struct steps *s, uint32_t gate)
-{
-    uint32_t bias = s->at->bias + gate;
-    return s->normal ? lite_bias_own(s->c, bias) : lite_bias(s->c, bias, 0, s->at->weights + gate);
+    next[0] = h;
 }
 
 static void outer_constants(struct steps *s, uint32_t outer[15])
@@ -164,35 +135,13 @@ static void outer_constants(struct steps *s, uint32_t outer[15])
     for (uint32_t i = 0; i < 4; i++) {
         bool there = i > 0 || !s->coupled;
         uint32_t hole = i == GATE_I ? 0 : i == GATE_F ? 1 : 2;
-        outer[1 + i] = there && lite_tensor(c, at->bias + i) ? gate_bias(s, i) : VALUE_NONE;
+        outer[1 + i] = there && lite_tensor(c, at->bias + i) ? lite_real(c, at->bias + i) : VALUE_NONE;
         bool peeps = i != GATE_C && there && lite_tensor(c, at->peephole + hole);
         outer[5 + i] = peeps ? lite_real(c, at->peephole + hole) : VALUE_NONE;
         outer[9 + i] = s->normal && there ? lite_real(c, at->norm + i) : VALUE_NONE;
     }
     outer[13] = lite_tensor(c, at->projection) ? lite_real(c, at->projection) : VALUE_NONE;
-    outer[14] = lite_tensor(c, at->projection + 1) ? lite_bias_own(c, at->projection + 1) : VALUE_NONE;
-}
-
-/* The file's five tensors between: the sums of four gates, and what a projection takes. */
-static bool integers_init(struct steps *s)
-{
-    struct call *c = s->c;
-    const struct lstm_in *at = s->at;
-    s->hybrid = lite_hybrid(c, 0, at->weights + GATE_F);
-    s->asymmetric = fb_bool(&c->options, at->asymmetric, false);
-    s->integers = lite_quantised(c, 0);
-    if (!s->integers)
-        return true;
-    int64_t last = c->between.count == 5 ? fb_list_int(&c->between, 4) : -1;
-    s->h = lite_tensor(c, at->state);
-    s->cell = lite_tensor(c, at->cell);
-    s->between = last >= 0 && last < (int64_t)c->s->tensor_count ? &c->s->tensors[last] : NULL;
-    bool scales = lite_quantised(c, at->state) && lite_quantised(c, at->cell) && s->cell->dtype == PEN_DTYPE_I16;
-    if (scales && (c->between.count == 5 || !lite_tensor(c, at->projection)) &&
-        (!s->between || s->between->quant.count))
-        return true;
-    build_miss(c->b, "LSTM of integers whose cell has 8 bits, or without scales");
-    return false;
+    outer[14] = lite_tensor(c, at->projection + 1) ? lite_real(c, at->projection + 1) : VALUE_NONE;
 }
 
 static bool steps_init(struct steps *s)
@@ -214,7 +163,9 @@ static bool steps_init(struct steps *s)
         return false;
     }
     s->units = forget->shape.dim[0];
-    return integers_init(s);
+    s->hybrid = lite_hybrid(c, 0, s->at->weights + GATE_F);
+    s->asymmetric = fb_bool(&c->options, s->at->asymmetric, false);
+    return true;
 }
 
 /* Joined constants as one: the body takes nothing else. */

@@ -198,13 +198,6 @@ uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weigh
     return build_const(c->b, PEN_DTYPE_F32, &t->shape, to, (size_t)count * sizeof *to, false);
 }
 
-uint32_t lite_bias_own(struct call *c, uint32_t index)
-{
-    const struct tensor *t = lite_tensor(c, index);
-    uint32_t own = t && t->dtype == PEN_DTYPE_I32 ? lite_constant(c->s, t) : VALUE_NONE;
-    return own != VALUE_NONE ? own : lite_real(c, index);
-}
-
 uint32_t lite_real(struct call *c, uint32_t index)
 {
     const struct tensor *t = lite_tensor(c, index);

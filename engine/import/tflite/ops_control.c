@@ -59,14 +59,28 @@ static uint32_t same(struct build *b, uint32_t x)
     return y;
 }
 
-/* What a loop carries, inside it: `t` outside, of which `value` is the first. What the file says of a list is not the shape of the tensor that stands for it. */
-static uint32_t carried_make(struct call *c, struct build *inner, const struct tensor *t, uint32_t value)
+/* The shape of a carried value on every turn: what it is fed with, as far as the loop's result says the same. */
+static struct shape carried_shape(const struct tensor *fed, const struct tensor *result)
 {
-    static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
+    struct shape s = fed->signature;
+    if (!result || result->signature.rank != s.rank)
+        return shape_unknown();
+    for (int32_t d = 0; d < s.rank; d++) {
+        if (result->signature.dim[d] != s.dim[d])
+            s.dim[d] = SHAPE_DIM_UNKNOWN;
+    }
+    return s;
+}
+
+/* What a loop carries, inside it: `t` outside, of which `value` is the first. What the file says of a list is not the shape of the tensor that stands for it. */
+static uint32_t carried_make(struct call *c, struct build *inner, uint32_t index, uint32_t value)
+{
+    const struct tensor *t = lite_tensor(c, index);
     bool sequence = tf_list_is_sequence(c->b, value), list = sequence || t->dtype == PEN_DTYPE_NONE;
     enum pen_dtype dtype = list ? build_dtype(c->b, value) : t->dtype;
-    uint32_t id = build_input(inner, t->name.at, t->name.bytes, list && dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype,
-                              list ? &any : &t->signature);
+    const struct shape shape = list ? shape_unknown() : carried_shape(t, lite_result(c, index));
+    uint32_t id =
+        build_input(inner, t->name.at, t->name.bytes, list && dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &shape);
     if (id != VALUE_NONE && sequence)
         inner->g->values[id].kind = VALUE_SEQUENCE;
     return id;
@@ -83,12 +97,11 @@ static void loop_body(struct call *c, struct build *inner, const uint32_t *start
     (void)build_input(inner, "turn", 4, PEN_DTYPE_I64, &scalar);
     (void)build_input(inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
     for (uint32_t i = 0; in && out && i < count; i++) {
-        const struct tensor *t = lite_tensor(c, i);
-        if (!t) {
+        if (!lite_tensor(c, i)) {
             build_stop(inner, PEN_ERR_CORRUPT, "a loop without its input %u", i);
             return;
         }
-        in[i] = carried_make(c, inner, t, start[i]);
+        in[i] = carried_make(c, inner, i, start[i]);
     }
     if (!in || !out) {
         build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for %u values of a loop", count);

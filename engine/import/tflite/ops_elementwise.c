@@ -37,6 +37,8 @@ static bool both_quantised(struct call *c)
 void lower_unary(struct call *c)
 {
     enum op op = row_op(c);
+    if (lite_int16(c, op, 0.0f))
+        return;
     if (op == OP_Sigmoid && both_quantised(c))
         lite_give(c, 0, quantised_unary(c, OP_QLinearSigmoid, 1.0f));
     else
@@ -106,6 +108,8 @@ void lower_squared_difference(struct call *c)
 
 void lower_rsqrt(struct call *c)
 {
+    if (lite_int16(c, OP_Reciprocal, 0.0f))
+        return;
     lite_give_real(c, 0, tf_rsqrt(c->b, lite_real(c, 0)));
 }
 
@@ -123,6 +127,8 @@ void lower_relu(struct call *c)
 void lower_leaky(struct call *c)
 {
     float alpha = fb_float(&c->options, 0, 0.0f);
+    if (lite_int16(c, OP_LeakyRelu, alpha))
+        return;
     if (both_quantised(c)) {
         uint32_t y = quantised_unary(c, OP_QLinearLeakyRelu, 1.0f);
         build_float(c->b, ATTR_alpha, alpha);
@@ -139,8 +145,11 @@ void lower_prelu(struct call *c)
 
 void lower_gelu(struct call *c)
 {
+    const bool tanh_form = fb_bool(&c->options, 0, false);
+    if (lite_int16(c, OP_Gelu, tanh_form ? 1.0f : 0.0f))
+        return;
     uint32_t y = build_1(c->b, OP_Gelu, lite_real(c, 0));
-    if (fb_bool(&c->options, 0, false))
+    if (tanh_form)
         build_text(c->b, ATTR_approximate, "tanh");
     lite_give_real(c, 0, y);
 }

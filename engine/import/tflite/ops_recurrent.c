@@ -34,8 +34,7 @@ static bool plain_lstm(struct call *c, const struct lstm_in *at)
             (at->norm && lite_tensor(c, at->norm + i)))
             return false;
     }
-    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH && !lite_quantised(c, 0) &&
-           !lite_hybrid(c, 0, at->weights);
+    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH && !lite_hybrid(c, 0, at->weights);
 }
 
 /* Biases of the input side; those of the recurrent side are zeros. */
@@ -106,7 +105,11 @@ void lower_sequence_lstm(struct call *c)
                                       .cell = 19,
                                       .norm = 20,
                                       .asymmetric = 4};
-    lite_give_real(c, 0, lstm(c, &at, false, fb_bool(&c->options, 3, false)));
+    bool time_major = fb_bool(&c->options, 3, false);
+    if (lite_quantised(c, 0))
+        lite_give(c, 0, lite_lstm_integer(c, &at, time_major));
+    else
+        lite_give_real(c, 0, lstm(c, &at, false, time_major));
 }
 
 static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool merge)
@@ -141,8 +144,9 @@ void lower_bidirectional_lstm(struct call *c)
                                           .cell = 38,
                                           .asymmetric = 5};
     bool time_major = fb_bool(&c->options, 4, true);
-    if (lite_tensor(c, 39)) {
-        build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input");
+    if (lite_tensor(c, 39) || lite_quantised(c, 0)) {
+        build_miss(c->b, lite_tensor(c, 39) ? "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input"
+                                            : "BIDIRECTIONAL_SEQUENCE_LSTM of integers");
         return;
     }
     uint32_t forward = lstm(c, &first, false, time_major), backward = lstm(c, &second, true, time_major);
@@ -217,7 +221,10 @@ static void one_step(struct call *c)
                                       .cell = 19,
                                       .norm = 20,
                                       .asymmetric = 4};
-    lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
+    if (lite_quantised(c, 0))
+        lite_give(c, 0, lite_lstm_integer(c, &at, true));
+    else
+        lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
 }
 
 static uint32_t quarter(struct build *b, uint32_t x, int64_t which, int64_t units)

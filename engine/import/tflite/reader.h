@@ -60,7 +60,17 @@ struct resource {
     bool open;             /* a variable that is an input of the graph, and an output */
 };
 
+/* All answers of a function of 16 bits; key: scales and a parameter. */
+struct lite_table {
+    const struct build *b;
+    enum op op;
+    float key[3];
+    uint32_t value;
+};
+
 struct reader {
+    struct lite_table tables[8]; /* the latest */
+    uint32_t table_count;
     struct fb *f;
     struct resource *resources; /* in the graph's arena */
     uint32_t resource_count, resource_room;
@@ -175,8 +185,6 @@ const struct tensor *lite_result(struct call *c, uint32_t index);
 uint32_t lite_real(struct call *c, uint32_t index);
 /* The bias (input `index`) of a product of these inputs, as floats. */
 uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weights);
-/* Integers of 32 bits by their own scale, as floats; anything else as lite_real. */
-uint32_t lite_bias_own(struct call *c, uint32_t index);
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */
 void lite_give(struct call *c, uint32_t index, uint32_t value);
 void lite_give_real(struct call *c, uint32_t index, uint32_t value);
@@ -235,6 +243,10 @@ void lower_pool(struct call *c);
 void lower_fully_connected(struct call *c);
 void lower_batch_matmul(struct call *c);
 void lower_embedding(struct call *c);
+
+/* ops_int16.c: a function of 16-bit data that the interpreter computes by tables; false: it is none of these. op: Reciprocal for that of the root.
+ * alpha: of LeakyRelu; of Gelu 1 for the form with tanh. */
+bool lite_int16(struct call *c, enum op op, float alpha);
 
 void lower_unary(struct call *c);
 void lower_binary(struct call *c);
@@ -320,6 +332,8 @@ void lower_lstm(struct call *c);
 void lower_svdf(struct call *c);
 /* lstm_steps.c: coupled gates, projections, layer normalisation, other activations: step by step. VALUE_NONE after a failure. */
 uint32_t lite_lstm_steps(struct call *c, const struct lstm_in *at, bool reverse, bool time_major);
+/* lstm_integer.c: data of integers gives bytes. */
+uint32_t lite_lstm_integer(struct call *c, const struct lstm_in *at, bool time_major);
 
 void lower_matrix_set_diag(struct call *c);
 void lower_segment(struct call *c);

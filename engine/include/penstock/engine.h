@@ -101,6 +101,7 @@ struct pen_engine_options {
     struct pen_explain
         *explain; /* choices are told here (penstock/explain.h), until pen_engine_free; NULL = nowhere. No flag */
     struct pen_vulkan_options vulkan; /* strings are borrowed for the call */
+    const char *backend_options;      /* "xnnpack.joins=off,...": options of backends (pen_backend_info); NULL = none */
 };
 void pen_engine_options_init(struct pen_engine_options *options); /* the defaults of the flags */
 /* The typed form of an environment. Its texts live until the next change. */
@@ -132,12 +133,21 @@ enum pen_precision pen_engine_precision(const struct pen_engine *engine);
 uint64_t pen_engine_compiled(const struct pen_engine *engine);
 
 /* What this build holds and this host can do, without opening anything: for `penstock-engine info`. Returns the number; fills up to `room`. */
+struct pen_backend_option {
+    const char *name;
+    const char *choices; /* "off|on"; NULL: a number from `least` to `most` */
+    uint32_t least, most;
+    const char *value;   /* where nobody says */
+    const char *meaning; /* a sentence without a full stop */
+};
+
 struct pen_backend_info {
     const char *name;
     int priority;
     bool available;
     char reason[320], device[128], library[96];
-    uint32_t precisions; /* bit 1u << enum pen_precision */
+    uint32_t precisions;                      /* bit 1u << enum pen_precision */
+    const struct pen_backend_option *options; /* ended by a row without a name; NULL = none */
 };
 /* options: what may be opened (software devices); NULL = the defaults. */
 size_t pen_backends(const struct pen_engine_options *options, struct pen_backend_info *infos, size_t room);

@@ -1,11 +1,14 @@
 /*
- * scale.c - the broker's real core with a thousand workers and ten thousand clients, in simulated time: what grows how.
+ * scale.c - the broker's real core with thousands of workers and clients, in simulated time: what grows how.
  *
- *     bench_scale [JOBS [WORKERS CLIENTS]]
+ *     bench_scale [JOBS [WORKERS CLIENTS [BROKERS]]]
  *
  * Messages are real (envelopes, metas), the network and the engines are not: a message takes 50 us, a job `EXEC_US` on a slot, and the clock jumps
  * from event to event. What is measured for real is the broker: processor time per job and the longest single turn. Each client submits, waits
  * for its answer, thinks, and submits again; thinking is chosen so that workers would be busy for LOAD of their time.
+ *
+ * Several brokers know each other (--neighbours). Each has its share of the workers. All clients come to the first three of them, within a second, and go where these
+ * send them (join.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,69 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "broker.h"
-#include "worker_handler.h"
+#include "scale.h"
 #include "client_handler.h"
-#include "histogram.h"
 #include "logline.h"
-#include "wire.h"
+#include "worker_handler.h"
 
-#define EXEC_US      5000u
-#define NETWORK_US   50u
-#define LOAD         0.7
-#define BEAT_US      800000u
-#define QUEUE_MAX    16u /* messages that one worker holds: its credit is two */
-#define WORKERS_MOST 1000u
-#define CLIENTS_MOST 10000u
-
-enum event_kind { EVENT_SUBMIT, EVENT_ARRIVE, EVENT_DONE, EVENT_BEAT, EVENT_ANSWER };
-
-struct event {
-    uint64_t at_us;
-    enum event_kind kind;
-    uint32_t who;
-    struct job_id job; /* one per message: the model is not batched */
-};
-
-struct sim_worker {
-    struct event queue[QUEUE_MAX]; /* [0] runs */
-    uint32_t count;
-    uint64_t busy_us;
-};
-
-struct sim_client {
-    uint64_t uuid, sequence, submitted_us, answered;
-};
-
-/* A port that takes notes of the message that the broker writes. */
-struct side {
-    struct port port; /* first: the broker's callbacks lead back here */
-    struct event event;
-    uint32_t raws; /* raw frames that still belong to the group in hand */
-    enum frame_type type;
-    enum pen_status status;
-};
-
-struct simulation {
-    uint64_t now_us;
-    struct event *heap;
-    size_t heap_count, heap_room;
-    struct sim_worker *workers;
-    struct sim_client *clients;
-    uint32_t workers_count, clients_count;
-    uint64_t jobs, submitted, answered, failed, twice;
-    uint64_t think_us, seed;
-    uint64_t broker_ns, turn_ns_most, first_us;
-    struct histogram latency;
-    struct side to_clients, to_workers;
-    struct options options;
-    struct broker broker;
-    uint8_t meta[WIRE_META_BYTES];
-    size_t meta_bytes;
-    struct wire_job job;
-};
-
-static struct simulation sim;
+struct simulation sim;
 
 static uint64_t sim_clock(void)
 {
@@ -89,13 +35,13 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t random_next(void)
+uint64_t random_next(void)
 {
     sim.seed = sim.seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
     return sim.seed >> 33;
 }
 
-static void die(const char *what)
+void die(const char *what)
 {
     fprintf(stderr, "bench_scale: %s\n", what);
     exit(1);
@@ -135,7 +81,7 @@ static struct event event_take(void)
     return first;
 }
 
-static void event_in(uint64_t us, enum event_kind kind, uint32_t who)
+void event_in(uint64_t us, enum event_kind kind, uint32_t who)
 {
     event_push(&(struct event){.at_us = sim.now_us + us, .kind = kind, .who = who});
 }
@@ -146,6 +92,7 @@ static bool side_begin(struct port *port, uint32_t peer)
 {
     struct side *side = (struct side *)port;
     side->event.who = peer;
+    side->event.broker = side->broker;
     side->raws = 0;
     side->type = FRAME_TYPE_COUNT;
     return true;
@@ -160,6 +107,10 @@ static void side_group(struct side *side, zmq_msg_t *frame)
     if (side->type == FRAME_SUBMIT)
         die("the broker made a batch of a model that has none");
     side->type = env.type;
+    if (env.type == FRAME_WELCOME && side == &sim.brokers[side->broker].to_clients)
+        join_welcome(side, &env, meta);
+    if (env.type == FRAME_NEIGHBOUR || env.type == FRAME_RESUME)
+        join_heard(side, frame);
     side->status = env.status;
     side->raws = env.frames;
     side->event.job = env.job;
@@ -177,7 +128,9 @@ static void side_part(struct port *port, zmq_msg_t *frame, enum frame_follows fo
     if (more)
         return;
     side->event.at_us = sim.now_us + NETWORK_US;
-    if (side->type == FRAME_SUBMIT) {
+    if (side->type == FRAME_WELCOME && side->event.kind == EVENT_WELCOME) {
+        event_push(&side->event);
+    } else if (side->type == FRAME_SUBMIT) {
         side->event.kind = EVENT_ARRIVE;
         event_push(&side->event);
     } else if (side->type == FRAME_RESULT) {
@@ -189,9 +142,10 @@ static void side_part(struct port *port, zmq_msg_t *frame, enum frame_follows fo
 
 /* ---- what the broker hears ---- */
 
-static void hear(void (*handle)(struct broker *, struct message *), uint32_t peer, const struct envelope *from,
-                 const void *meta, size_t bytes)
+void hear(uint32_t number, void (*handle)(struct broker *, struct message *), uint32_t peer,
+          const struct envelope *from, const void *meta, size_t bytes)
 {
+    struct broker *broker = &sim.brokers[number].broker;
     struct message message = {.peer = peer};
     struct envelope env = *from;
     zmq_msg_t frame;
@@ -203,20 +157,20 @@ static void hear(void (*handle)(struct broker *, struct message *), uint32_t pee
         memcpy((uint8_t *)zmq_msg_data(&frame) + FRAME_ENVELOPE_BYTES, meta, bytes);
     message_add(&message, &frame);
     uint64_t begin = cpu_ns();
-    handle(&sim.broker, &message);
-    if (sim.broker.schedule || sim.now_us >= broker_next_us(&sim.broker))
-        broker_tick(&sim.broker);
+    handle(broker, &message);
+    if (broker->schedule || sim.now_us >= broker_next_us(broker))
+        broker_tick(broker);
     uint64_t ns = cpu_ns() - begin;
     sim.broker_ns += ns;
     sim.turn_ns_most = ns > sim.turn_ns_most ? ns : sim.turn_ns_most;
     message_fini(&message);
 }
 
-static void say(void (*handle)(struct broker *, struct message *), uint32_t peer, enum frame_type type,
+static void say(uint32_t number, void (*handle)(struct broker *, struct message *), uint32_t peer, enum frame_type type,
                 const void *meta, size_t bytes)
 {
     struct envelope env = envelope_make(type);
-    hear(handle, peer, &env, meta, bytes);
+    hear(number, handle, peer, &env, meta, bytes);
 }
 
 static void on_submit(uint32_t who)
@@ -228,12 +182,12 @@ static void on_submit(uint32_t who)
     if (client->sequence > 0) {
         struct envelope ack = envelope_make(FRAME_ACK);
         ack.job = (struct job_id){client->uuid, client->sequence};
-        hear(client_message, who, &ack, NULL, 0);
+        hear(client->broker, client_message, who, &ack, NULL, 0);
     }
     struct envelope env = wire_job_envelope(&sim.job);
     env.job = (struct job_id){client->uuid, ++client->sequence};
     client->submitted_us = sim.now_us;
-    hear(client_message, who, &env, sim.meta, sim.meta_bytes);
+    hear(client->broker, client_message, who, &env, sim.meta, sim.meta_bytes);
 }
 
 static void run_next(uint32_t who)
@@ -264,7 +218,7 @@ static void on_done(uint32_t who)
     memmove(worker->queue, worker->queue + 1, --worker->count * sizeof worker->queue[0]);
     if (worker->count)
         run_next(who);
-    hear(worker_message, who, &env, meta, bytes);
+    hear(worker->broker, worker_message, who, &env, meta, bytes);
 }
 
 static void on_answer(const struct event *event)
@@ -281,20 +235,21 @@ static void on_beat(uint32_t who)
 {
     bool client = who >= WORKERS_MOST;
     if (client)
-        say(client_message, who - WORKERS_MOST, FRAME_PONG, NULL, 0);
+        say(sim.clients[who - WORKERS_MOST].broker, client_message, who - WORKERS_MOST, FRAME_PONG, NULL, 0);
     else
-        say(worker_message, who, FRAME_HEARTBEAT, NULL, 0);
+        say(sim.workers[who].broker, worker_message, who, FRAME_HEARTBEAT, NULL, 0);
     event_in(BEAT_US, EVENT_BEAT, who);
 }
 
 /* ---- the pool ---- */
 
-static void side_open(struct side *side)
+static void side_open(struct side *side, uint32_t broker)
 {
     side->port = (struct port){.begin = side_begin, .part = side_part};
+    side->broker = broker;
 }
 
-static void hello_all(void)
+static void hello_workers(void)
 {
     static const struct wire_model model = {.name = "m",
                                             .version = 1,
@@ -308,62 +263,44 @@ static void hello_all(void)
     for (uint32_t i = 0; i < sim.workers_count; i++) {
         snprintf(name, sizeof name, "worker-%u", i);
         struct wire_worker worker = {.uuid = i + 1, .name = name, .slots = 1, .models = &model, .models_count = 1};
-        say(worker_message, i, FRAME_WORKER_HELLO, meta, wire_worker_hello(meta, &worker));
+        sim.workers[i].broker = i % sim.brokers_count;
+        say(sim.workers[i].broker, worker_message, i, FRAME_WORKER_HELLO, meta, wire_worker_hello(meta, &worker));
         event_in(random_next() % BEAT_US, EVENT_BEAT, i);
     }
-    for (uint32_t i = 0; i < sim.clients_count; i++) {
-        sim.clients[i].uuid = UINT64_C(0x1000000) + i;
-        say(client_message, i, FRAME_CLIENT_HELLO, meta, wire_client_hello(meta, sim.clients[i].uuid, NULL, 0));
-        event_in(random_next() % (sim.think_us + 1), EVENT_SUBMIT, i);
-        event_in(random_next() % BEAT_US, EVENT_BEAT, WORKERS_MOST + i);
-    }
 }
 
-static void pool_open(uint64_t jobs, uint32_t workers, uint32_t clients)
+static void broker_open(uint32_t number)
 {
-    char *argv[] = {(char *)(uintptr_t) "bench_scale", (char *)(uintptr_t) "--cache=none",
-                    (char *)(uintptr_t) "--restart-wait=0"};
-    enum settings_outcome outcome;
-    static struct settings_store *store; /* the options' texts live as long as the program */
-    struct pen_error error = {.status = PEN_OK};
-    sim = (struct simulation){
-        .now_us = 1000000, .jobs = jobs, .workers_count = workers, .clients_count = clients, .seed = 7};
-    /* A client's cycle is EXEC + thinking; all clients together keep LOAD of the workers busy. */
-    double cycle_us = (double)clients * EXEC_US / ((double)workers * LOAD);
-    sim.think_us = cycle_us > 2 * EXEC_US ? (uint64_t)cycle_us - EXEC_US : EXEC_US;
-    sim.workers = calloc(workers, sizeof *sim.workers);
-    sim.clients = calloc(clients, sizeof *sim.clients);
-    if (!sim.workers || !sim.clients || options_load(3, argv, &sim.options, &outcome, &store, &error) != PEN_OK ||
-        broker_init(&sim.broker, &sim.options, NULL, sim_clock) != PEN_OK)
+    struct sim_broker *one = &sim.brokers[number];
+    if (broker_init(&one->broker, &sim.options, NULL, sim_clock) != PEN_OK)
         die("no memory to start");
-    side_open(&sim.to_clients);
-    side_open(&sim.to_workers);
-    sim.broker.clients = &sim.to_clients.port;
-    sim.broker.workers = &sim.to_workers.port;
-    sim.job =
-        (struct wire_job){.id = {1, 1}, .model = "m", .dims = {1, 4}, .fill = 1, .no_cache = true, .no_digest = true};
-    size_t raw_bytes;
-    sim.meta_bytes = wire_job(sim.meta, &sim.job, &raw_bytes);
-    hello_all();
-    sim.broker_ns = sim.turn_ns_most = 0; /* from here on */
-    sim.first_us = sim.now_us;
+    side_open(&one->to_clients, number);
+    side_open(&one->to_workers, number);
+    one->broker.clients = &one->to_clients.port;
+    one->broker.workers = &one->to_workers.port;
+    join_neighbours(number);
 }
 
-static void pool_close(void)
+/* The broker that has something to do first. */
+static struct broker *first_due(void)
 {
-    broker_fini(&sim.broker);
-    free(sim.workers);
-    free(sim.clients);
-    free(sim.heap);
+    struct broker *first = &sim.brokers[0].broker;
+    for (uint32_t i = 1; i < sim.brokers_count; i++) {
+        struct broker *next = &sim.brokers[i].broker;
+        if (broker_next_us(next) < broker_next_us(first))
+            first = next;
+    }
+    return first;
 }
 
 static void step(void)
 {
-    uint64_t next_us = broker_next_us(&sim.broker);
+    struct broker *due = first_due();
+    uint64_t next_us = broker_next_us(due);
     if (next_us < sim.heap[0].at_us) {
         sim.now_us = next_us > sim.now_us ? next_us : sim.now_us;
         uint64_t begin = cpu_ns();
-        broker_tick(&sim.broker);
+        broker_tick(due);
         sim.broker_ns += cpu_ns() - begin;
         return;
     }
@@ -385,14 +322,74 @@ static void step(void)
     case EVENT_ANSWER:
         on_answer(&event);
         break;
+    case EVENT_HELLO:
+        join_hello(event.who);
+        break;
+    case EVENT_WELCOME:
+        join_welcomed(&event);
+        break;
     }
 }
 
-static bool run(uint64_t jobs, uint32_t workers, uint32_t clients)
+static void pool_open(uint64_t jobs, uint32_t workers, uint32_t clients, uint32_t brokers)
+{
+    char *argv[] = {(char *)(uintptr_t) "bench_scale", (char *)(uintptr_t) "--cache=none",
+                    (char *)(uintptr_t) "--restart-wait=0"};
+    enum settings_outcome outcome;
+    static struct settings_store *store; /* the options' texts live as long as the program */
+    struct pen_error error = {.status = PEN_OK};
+    sim = (struct simulation){.now_us = 1000000,
+                              .jobs = jobs,
+                              .workers_count = workers,
+                              .clients_count = clients,
+                              .seed = 7,
+                              .brokers_count = brokers};
+    /* A client's cycle is EXEC + thinking; all clients together keep LOAD of the workers busy. */
+    double cycle_us = (double)clients * EXEC_US / ((double)workers * LOAD);
+    sim.think_us = cycle_us > 2 * EXEC_US ? (uint64_t)cycle_us - EXEC_US : EXEC_US;
+    sim.workers = calloc(workers, sizeof *sim.workers);
+    sim.clients = calloc(clients, sizeof *sim.clients);
+    if (!sim.workers || !sim.clients || options_load(3, argv, &sim.options, &outcome, &store, &error) != PEN_OK)
+        die("no memory to start");
+    sim.options.busy_clients = brokers > 1 ? clients / brokers : 0;
+    for (uint32_t i = 0; i < brokers; i++)
+        broker_open(i);
+    sim.job =
+        (struct wire_job){.id = {1, 1}, .model = "m", .dims = {1, 4}, .fill = 1, .no_cache = true, .no_digest = true};
+    size_t raw_bytes;
+    sim.meta_bytes = wire_job(sim.meta, &sim.job, &raw_bytes);
+    hello_workers();
+    join_clients();
+    while (sim.joined < clients)
+        step();
+    sim.broker_ns = sim.turn_ns_most = 0; /* from here on */
+    sim.first_us = sim.now_us;
+    for (uint32_t i = 0; i < clients; i++)
+        event_in(random_next() % (sim.think_us + 1), EVENT_SUBMIT, i);
+}
+
+static void pool_close(void)
+{
+    for (uint32_t i = 0; i < sim.brokers_count; i++)
+        broker_fini(&sim.brokers[i].broker);
+    free(sim.workers);
+    free(sim.clients);
+    free(sim.heap);
+}
+
+static uint64_t workers_lost(void)
+{
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < sim.brokers_count; i++)
+        lost += sim.brokers[i].broker.stats.workers_lost;
+    return lost;
+}
+
+static bool run(uint64_t jobs, uint32_t workers, uint32_t clients, uint32_t brokers)
 {
     uint64_t busy_us = 0, begin = cpu_ns();
     uint32_t used = 0;
-    pool_open(jobs, workers, clients);
+    pool_open(jobs, workers, clients, brokers);
     while (sim.answered < sim.jobs)
         step();
     for (uint32_t i = 0; i < workers; i++) {
@@ -401,10 +398,11 @@ static bool run(uint64_t jobs, uint32_t workers, uint32_t clients)
     }
     double seconds = (double)(sim.now_us - sim.first_us) / 1e6;
     double busy = (double)busy_us / 1e6 / (seconds * workers);
-    bool good = sim.failed == 0 && sim.twice == 0 && sim.broker.stats.workers_lost == 0 && used == workers;
+    bool good = sim.failed == 0 && sim.twice == 0 && workers_lost() == 0 && used == workers && join_even();
     printf("workers %4u clients %5u jobs %7" PRIu64
            "  %7.0f jobs/s  slots busy %3.0f %%  latency p50 %5.1f ms p99 %5.1f ms  "
-           "broker %5.2f us/job, longest turn %5.2f ms, so at most %6.0f jobs/s  rss %3.0f MiB  cpu %4.1f s  failed "
+           "broker %5.2f us/job, longest turn %5.2f ms, so at most %6.0f jobs/s a broker  rss %3.0f MiB  cpu %4.1f s  "
+           "failed "
            "%" PRIu64 " twice %" PRIu64 " unused workers %u\n",
            workers, clients, sim.answered, (double)sim.answered / seconds, 100 * busy,
            (double)histogram_quantile_us(&sim.latency, 0.5) / 1e3,
@@ -412,6 +410,8 @@ static bool run(uint64_t jobs, uint32_t workers, uint32_t clients)
            (double)sim.turn_ns_most / 1e6, 1e9 / ((double)sim.broker_ns / (double)sim.answered),
            (double)stats_rss_bytes() / 1048576.0, (double)(cpu_ns() - begin) / 1e9, sim.failed, sim.twice,
            workers - used);
+    if (brokers > 1)
+        join_print();
     fflush(stdout);
     pool_close();
     return good;
@@ -423,12 +423,16 @@ int main(int argc, char **argv)
     log_setup("bench_scale", LOG_ERROR, false);
     if (argc > 3) {
         unsigned long workers = strtoul(argv[2], NULL, 10), clients = strtoul(argv[3], NULL, 10);
-        if (workers < 1 || workers > WORKERS_MOST || clients < 1 || clients > CLIENTS_MOST || jobs < 1)
-            die("usage: bench_scale [JOBS [WORKERS CLIENTS]], at most 1000 workers and 10000 clients");
-        return !run(jobs, (uint32_t)workers, (uint32_t)clients);
+        unsigned long brokers = argc > 4 ? strtoul(argv[4], NULL, 10) : 1;
+        if (brokers < 1 || brokers > BROKERS_MOST || workers < brokers || workers > brokers * WORKERS_EACH ||
+            clients < brokers || clients > brokers * CLIENTS_EACH || jobs < 1)
+            die("usage: bench_scale [JOBS [WORKERS CLIENTS [BROKERS]]], at most 10 brokers, 1000 workers and 10000 "
+                "clients for each");
+        return !run(jobs, (uint32_t)workers, (uint32_t)clients, (uint32_t)brokers);
     }
-    bool good = run(jobs / 10, 10, 100);
-    good &= run(jobs / 10, 100, 1000);
-    good &= run(jobs, WORKERS_MOST, CLIENTS_MOST);
+    bool good = run(jobs / 10, 10, 100, 1);
+    good &= run(jobs / 10, 100, 1000, 1);
+    good &= run(jobs, WORKERS_EACH, CLIENTS_EACH, 1);
+    good &= run(jobs, WORKERS_MOST, CLIENTS_MOST, BROKERS_MOST);
     return !good;
 }

@@ -304,6 +304,11 @@ def array_open(x):
     return items.stack()
 
 
+def shrink(x):
+    more, cut = lambda a: tf.shape(a)[0] > 2, lambda a: [a[: (tf.shape(a)[0] + 1) // 2] + 1.0]
+    return tf.while_loop(more, cut, [x], shape_invariants=[tf.TensorShape([None, 3])])[0]
+
+
 def grow(x):
     shapes = [tf.TensorShape([]), tf.TensorShape([None])]
     return tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.concat([a, x], 0)), [0, x], shape_invariants=shapes)[1]
@@ -324,6 +329,7 @@ function(
     loop=(lambda x: tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, a * 1.1), [0, x])[1], ([4], F32)),
     loop_data=(lambda x: tf.while_loop(lambda a: tf.reduce_sum(a) < 99.0, lambda a: a * 1.5 + 1.0, [abs(x)])[0], ([4], F32)),
     loop_grows=(grow, ([4], F32)),
+    loop_shrinks=(shrink, ([9, 3], F32)),
 )
 
 # ---- entry points and state ----

@@ -131,6 +131,10 @@ def cases_of(rng):
     yield "torch_embedding", "TorchEmbedding", MS, [f(7, 3), places, np.array(2, "int64"), np.array(False)], {1}, {}, lambda w, i, *_: [w[i]]
     turned = lambda x, n: [np.stack([np.concatenate([x[b, :n[b]][::-1], x[b, n[b]:]]) for b in range(len(n))])]
     yield "reverse_sequence", "ReverseSequence", "", [f(3, 4, 2, 3), np.array([4, 0, 3], "int64")], {0, 1}, {"batch_axis": 0, "time_axis": 1}, turned
+    scale = np.float32(13 / 9)  # tf2onnx writes scales: 13 rows in single precision, 12.9999998 in double
+    steps = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    larger = lambda x, s: [x[:, :, np.floor(np.arange(13) / float(scale)).astype(int)]]
+    yield "resize_rounded", "Resize", "", [f(1, 2, 9, 3), "", np.array([1, 1, scale, 1], "float32")], {0}, steps, larger
 
 
 def model_make(operator, domain, inputs, fed, attributes, outputs):

@@ -276,6 +276,7 @@ def numeric(m):
             if family == "impute":
                 x[self_mask(m, x.shape)] = np.nan
             m.estimator(family, name, est, x, binary[1])
+    m.estimator("trees", "path", tree.DecisionTreeClassifier(max_depth=3), *three, {"zipmap": False, "decision_leaf": True, "decision_path": True})
     x, y = make_multilabel_classification(150, WIDTH, n_classes=3, random_state=m.seed)
     x = x.astype(np.float32)
     for name, est in {

@@ -121,6 +121,7 @@ def shapes(l, z):
     f("reshape", lambda x: x.reshape(x.shape[0], -1), x, dynamic=True)
     f("view_as", lambda x, y: x.view_as(y), floats(T, D), floats(D, T))
     f("permute", lambda x: x.permute(2, 0, 1).contiguous(), x)
+    f("permute_from_behind", lambda x: x.permute(0, -1, -2) * 2, x)
     f("flatten", lambda x: x.flatten(1), x, dynamic=True)
     f("unflatten", lambda x: x.unflatten(2, (2, -1)), x)
     f("squeeze", lambda x: x.unsqueeze(1).squeeze(1).squeeze(), floats(B, 1, D))

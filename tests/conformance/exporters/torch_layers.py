@@ -330,6 +330,7 @@ def vision(l, z):
     for mode in ("bilinear", "nearest", "bicubic"):
         for padding in ("zeros", "border", "reflection"):
             f("vision", "grid_%s_%s" % (mode, padding), lambda x, g, mode=mode, padding=padding: F.grid_sample(x, g, mode=mode, padding_mode=padding, align_corners=padding == "border"), x, lambda: torch.rand(B, 5, 6, 2) * 2.4 - 1.2)
+    f("vision", "grid_far_cubic", lambda x, g: F.grid_sample(x, g, mode="bicubic", padding_mode="border"), x, lambda: torch.rand(B, 5, 4, 2) * 5 - 2.5)
     f("vision", "grid_3d", lambda x, g: F.grid_sample(x, g, align_corners=False), x3, lambda: torch.rand(B, 3, 4, 5, 3) * 2 - 1)
     f("vision", "affine_grid", lambda t: F.affine_grid(t, (B, C, 6, 7), align_corners=False), floats(B, 2, 3))
     f("vision", "spatial_transformer", lambda x, t: F.grid_sample(x, F.affine_grid(t, x.shape, align_corners=True), align_corners=True), x, floats(B, 2, 3))

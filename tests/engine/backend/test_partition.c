@@ -115,8 +115,8 @@ Test(partition, random_graphs_are_cut_so_that_they_can_run)
             classes[n] = below(3);
         }
         struct placed *steps = NULL;
-        uint32_t count = 0;
-        cr_assert_eq(partition_cut(g, classes, 3, &steps, &count), PEN_OK);
+        uint32_t count = 0, device = seed % 4 < 3 ? seed % 4 : PARTITION_SKIP;
+        cr_assert_eq(partition_cut(g, classes, 3, device, &steps, &count), PEN_OK);
         check_steps(g, classes, steps, count);
         check_outputs(g, steps, count);
         partition_free(steps, count);
@@ -131,7 +131,7 @@ Test(partition, one_class_is_one_partition)
     uint32_t classes[NODES_MAX] = {0};
     struct placed *steps = NULL;
     uint32_t count = 0;
-    cr_assert_eq(partition_cut(g, classes, 1, &steps, &count), PEN_OK);
+    cr_assert_eq(partition_cut(g, classes, 1, PARTITION_SKIP, &steps, &count), PEN_OK);
     cr_assert_eq(count, 1u);
     cr_assert_eq(steps[0].part.node_count, 20u);
     partition_free(steps, count);
@@ -146,9 +146,45 @@ Test(partition, skipped_nodes_order_nothing)
     classes[3] = PARTITION_SKIP;
     struct placed *steps = NULL;
     uint32_t count = 0;
-    cr_assert_eq(partition_cut(g, classes, 1, &steps, &count), PEN_OK);
+    cr_assert_eq(partition_cut(g, classes, 1, PARTITION_SKIP, &steps, &count), PEN_OK);
     cr_assert_eq(count, 1u);
     check_steps(g, classes, steps, count);
     partition_free(steps, count);
     graph_free(g);
+}
+
+/* Two nodes of x, one of the first, and one of both: whatever the file's order, the device begins and what does not read its result comes before what does. */
+static void beside(bool device_first, uint32_t device, const uint32_t *expected, uint32_t expected_count)
+{
+    struct graph_limits limits = graph_limits_default();
+    struct graph *g = NULL;
+    struct placed *steps = NULL;
+    uint32_t x = 0, v[4] = {0}, node = 0, count = 0;
+    const uint32_t ours = device_first ? 0 : 1, other = 1 - ours;
+    uint32_t classes[4] = {device_first ? 0 : 1, device_first ? 1 : 0, 1, 0};
+    cr_assert_eq(graph_new(&limits, &g), PEN_OK);
+    cr_assert_eq(graph_value(g, "x", &x), PEN_OK);
+    cr_assert_eq(graph_input_add(g, x), PEN_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_eq(graph_value(g, NULL, &v[i]), PEN_OK);
+        const uint32_t in[2] = {i < 2 ? x : v[i == 2 ? ours : other], i < 2 ? x : v[i == 2 ? ours : 2]};
+        cr_assert_eq(graph_node(g, OP_Add, NULL, in, 2, &v[i], 1, &node), PEN_OK);
+    }
+    cr_assert_eq(graph_output_add(g, v[3]), PEN_OK);
+    cr_assert_eq(partition_cut(g, classes, 2, device, &steps, &count), PEN_OK);
+    check_steps(g, classes, steps, count);
+    cr_assert_eq(count, expected_count);
+    for (uint32_t s = 0; s < count; s++) {
+        cr_expect_eq(steps[s].part.nodes[0], expected[s], "step %u begins with node %u", s, steps[s].part.nodes[0]);
+        cr_expect(device == PARTITION_SKIP || partition_reads(&steps[s].part, &steps[0].part) == (s == 2));
+    }
+    partition_free(steps, count);
+    graph_free(g);
+}
+
+Test(partition, a_device_begins_and_others_have_something_to_do_beside_it)
+{
+    beside(true, 0, (uint32_t[]){0, 1, 2, 3}, 4);
+    beside(false, 0, (uint32_t[]){1, 0, 2, 3}, 4);
+    beside(true, PARTITION_SKIP, (uint32_t[]){0, 1, 3}, 3);
 }

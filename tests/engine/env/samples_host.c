@@ -148,6 +148,39 @@ void sample_cpu_kernels(void)
     }
 }
 
+void sample_backend_options(void)
+{
+    static const struct {
+        const char *set, *words;
+    } refused[] = {
+        {"backend_options=xnnpack.colour=red", "no backend has an option 'xnnpack.colour'; there is: xnnpack.joins,"},
+        {"backend_options=joins=off", "no backend has an option 'joins'"},
+        {"backend_options=xnnpack.tiles=maybe", "xnnpack.tiles is one of off|on, not 'maybe'"},
+        {"backend_options=xnnpack.tiles", "xnnpack.tiles is one of off|on, not ''"},
+        {"backend_options=xnnpack.tiles=off,xnnpack.measure_ms=0", "is a number from 1 to 60000, not '0'"},
+        {"backend_options=xnnpack.measure_ms=4294967297", "is a number from 1 to 60000"}};
+    struct world w;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        world_open(&w, SETS("backend=reference", refused[i].set));
+        cr_expect_eq(w.opened, PEN_ERR_INVALID, "%s", refused[i].set);
+        cr_expect(strstr(w.error.text, refused[i].words) != NULL, "%s", w.error.text);
+        world_close(&w);
+    }
+    for (int on = 0; on < 2; on++) {
+        char file[FOLDER_PATH_BYTES + 32];
+        world_open(
+            &w, SETS("backend=xnnpack", "keep_measured=on",
+                     on ? "backend_options=xnnpack.tiles=on" : "backend_options=xnnpack.tiles=on,xnnpack.tiles=off"));
+        world_load(&w, graph_conv(1.0f));
+        world_run(&w, 4, DIMS(1, 16, 12, 12), world_zeros);
+        cr_assert_eq(w.ran, PEN_OK, "%s", w.error.text);
+        snprintf(file, sizeof file, "%s/" MEMO_FILE, w.folder);
+        const bool choice = strcmp(flag_of(&w, "xnnpack_isa"), "plain") != 0; /* else there is one kernel */
+        cr_expect_eq(access(file, R_OK) == 0, on != 0 && choice, "nothing is measured without tiles");
+        world_close(&w);
+    }
+}
+
 void sample_placement(void)
 {
     struct world w;

@@ -138,6 +138,8 @@ static void op_put(struct flat *f, size_t table, const cJSON *o)
     }
     if (field(o, "x"))
         flat_ref(f, table, 5, vector_put(f, field(o, "x"), 1, false));
+    if (field(o, "b"))
+        flat_ref(f, table, 8, vector_put(f, field(o, "b"), 4, false));
 }
 
 static void codes_put(struct flat *f, size_t model, const cJSON *codes)
@@ -180,7 +182,7 @@ static void subgraph_put(struct flat *f, size_t table, const cJSON *sub, size_t 
     size_t operators = flat_tables(f, (uint32_t)cJSON_GetArraySize(ops));
     flat_ref(f, table, 3, operators);
     for (int i = 0; i < cJSON_GetArraySize(ops); i++) {
-        size_t at = flat_table(f, 6);
+        size_t at = flat_table(f, 9);
         flat_tables_set(f, operators, (uint32_t)i, at);
         op_put(f, at, cJSON_GetArrayItem(ops, i));
     }

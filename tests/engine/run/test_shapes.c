@@ -58,16 +58,9 @@ Test(shapes, the_least_recently_used_one_goes)
     cr_assert_eq(prepares(2), 0u);
 }
 
-/* 16-bit floats become f32 in every precision: backends store and multiply f32 as theirs says. */
 Test(shapes, what_the_passes_may_do_follows_the_options)
 {
     open_neg(-1);
-    enum pen_precision kept = w.engine->options.precision;
-    for (uint32_t p = PEN_PRECISION_F32; p <= PEN_PRECISION_INT8; p++) {
-        w.engine->options.precision = (enum pen_precision)p;
-        cr_assert(engine_source_options(w.engine).promote, "precision %u", p);
-    }
-    w.engine->options.precision = kept;
     cr_assert(!engine_source_options(w.engine).nhwc && engine_source_options(w.engine).optimise);
     w.engine->options.optimise = false;
     cr_assert(!engine_source_options(w.engine).optimise);

@@ -193,3 +193,32 @@ Test(values, a_sequence_cannot_be_bound)
     cr_assert_eq(written_run(&w, in, 2), PEN_ERR_UNSUPPORTED);
     cr_assert(strstr(w.error.text, "'s' is a sequence") != NULL, "%s", w.error.text);
 }
+
+/* ---- indices ---- */
+
+/* A refusal names the index itself and where it stands, on every backend that is there. */
+static void index_check(const char *backend, const char *op, uint32_t rank, const char *words)
+{
+    struct onnx_writer *g = onnx_writer_new("indices");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(5), NULL);
+    onnx_writer_input(g, "i", PEN_DTYPE_I64, rank, WRITTEN_DIMS(3, 1), NULL);
+    onnx_writer_node(g, op, ONNX_LIST("x", "i"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, WRITTEN_DIMS(3), NULL);
+    written_open(&w, g, &(struct pen_engine_options){.backend = backend});
+    const int64_t indices[] = {4, -5, -77};
+    const struct pen_tensor in[] = {WRITTEN_F32(1, WRITTEN_DIMS(5), 1, 2, 3, 4, 5),
+                                    written_tensor(PEN_DTYPE_I64, rank, WRITTEN_DIMS(3, 1), indices, sizeof indices)};
+    cr_assert_eq(written_run(&w, in, 2), PEN_ERR_INVALID);
+    cr_assert(strstr(w.error.text, words) != NULL, "%s: %s", backend, w.error.text);
+    close_written();
+}
+
+Test(indices, a_wrong_one_is_named)
+{
+    static const char *const backends[] = {"reference", "xnnpack"};
+    for (size_t b = 0; b < 2; b++) {
+        index_check(backends[b], "Gather", 1, "index -77 (number 2 of them) is outside of an axis of 5");
+        index_check(backends[b], "GatherND", 2, "index -77 (number ");
+        index_check(backends[b], "GatherElements", 1, b == 0 ? "index -77 (number 2" : "an index ");
+    }
+}

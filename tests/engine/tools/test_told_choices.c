@@ -53,6 +53,23 @@ Test(choices, info_explains_a_model_and_a_left_out_pass)
     cr_assert(p.status == 2 && strstr(p.err, "'magic'") && strstr(p.err, "batch_norm"), "%s", p.err);
 }
 
+Test(choices, info_lists_the_options_of_a_backend)
+{
+    struct printed p = engine(ARGS("info", "--backend", "xnnpack"));
+    cr_expect_not_null(strstr(p.out, "option xnnpack.joins (off|on, on): "), "%s", p.out);
+    cr_expect_not_null(strstr(p.out, "option xnnpack.measure_ms (1 to 60000, 60): "), "%s", p.out);
+    p = engine(ARGS("info", "--backend", "xnnpack", "--json", "--backend-options", "xnnpack.joins=off"));
+    cJSON *json = json_of(&p), *backend = NULL;
+    cJSON_ArrayForEach(backend, cJSON_GetObjectItem(json, "backends"))
+    {
+        const bool has = strcmp(cJSON_GetObjectItem(backend, "name")->valuestring, "xnnpack") == 0;
+        cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(backend, "options")) > 0, has);
+    }
+    cJSON_Delete(json);
+    p = engine(ARGS("info", "--backend-options", "xnnpack.magic=1"));
+    cr_expect(p.status == 2 && strstr(p.err, "'xnnpack.magic'") && strstr(p.err, "xnnpack.tiles"), "%s", p.err);
+}
+
 Test(choices, run_explains_as_text_and_only_when_asked)
 {
     struct printed p = engine(ARGS("run", "--model", DIGITS, "--input", THREE, "--output-dir", folder, "--backend",

@@ -153,6 +153,76 @@ Test(vulkan_backend, a_device_lost_while_waiting_is_survived)
     lost(false);
 }
 
+/* Of the calls to the device's queue, this one is lost. */
+static int lost_at;
+static PFN_vkQueueSubmit real_submit;
+
+static VkResult VKAPI_CALL later_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
+{
+    return lost_at-- == 0 ? VK_ERROR_DEVICE_LOST : real_submit(queue, count, infos, fence);
+}
+
+static VkResult VKAPI_CALL lost_pipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                          const VkComputePipelineCreateInfo *infos,
+                                          const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
+{
+    (void)device, (void)cache, (void)count, (void)infos, (void)allocator;
+    pipelines[0] = VK_NULL_HANDLE;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+/* A model is loaded and its runs are prepared on a device that is lost meanwhile: the load goes on with the device that is opened again. */
+Test(vulkan_backend, a_device_lost_while_a_model_loads_is_survived, .timeout = 110)
+{
+    for (int at = -1; at < 4; at++) {
+        struct backend *b = device_open(PEN_PRECISION_F16_STORAGE, "simple");
+        struct vk_functions *vk = vk_backend_functions(b);
+        struct small s;
+        b->f16_trial = true; /* a trial of the storage is a part of the load */
+        real_submit = vk->QueueSubmit;
+        lost_at = at;
+        if (at < 0) { /* a call that is none of the queue's */
+            vk->CreateComputePipelines = lost_pipelines;
+        } else {
+            vk->QueueSubmit = later_submit;
+        }
+        small_make(&s, b);
+        cr_expect_eq(vk_backend_losses(b), 1u, "lost at %d", at);
+        small_right(&s);
+        small_free(&s);
+        cr_expect_eq(vk_backend_bytes(b), 0u);
+        device_close(b);
+    }
+}
+
+static PFN_vkGetDeviceProcAddr real_address;
+
+/* Every device that is opened from now on has this submit. */
+static PFN_vkVoidFunction VKAPI_CALL lost_address(VkDevice device, const char *name)
+{
+    return strcmp(name, "vkQueueSubmit") == 0 ? (PFN_vkVoidFunction)lost_submit : real_address(device, name);
+}
+
+/* A model that kills each device is refused with the reason, and the next model loads. */
+Test(vulkan_backend, a_device_lost_again_and_again_ends_the_load, .timeout = 110)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "simple");
+    struct small s;
+    struct plan *plan = NULL;
+    struct pen_error error = {0};
+    small_make(&s, b);
+    real_address = b->instance->vk.GetDeviceProcAddr;
+    b->instance->vk.GetDeviceProcAddr = lost_address;
+    vk_backend_functions(b)->QueueSubmit = lost_submit;
+    cr_expect_eq(backend_vulkan.plan_new(b, s.g, &s.part, &plan, &error), PEN_ERR_DEVICE_LOST);
+    cr_expect_not_null(strstr(error.text, "lost"), "%s", error.text);
+    cr_expect_eq(vk_backend_losses(b), 2u, "tries end");
+    b->instance->vk.GetDeviceProcAddr = real_address;
+    small_right(&s);
+    small_free(&s);
+    device_close(b);
+}
+
 Test(vulkan_backend, runs_make_no_pipelines_and_take_no_memory)
 {
     struct backend *b = device_open(PEN_PRECISION_F32, "simple");
@@ -168,6 +238,30 @@ Test(vulkan_backend, runs_make_no_pipelines_and_take_no_memory)
     small_free(&s);
     cr_assert_eq(vk_backend_bytes(b), 0);
     device_close(b);
+}
+
+/* One submit a run, each byte of its inputs and outputs once; kernels work where the bytes lie, but where f16 is stored. */
+Test(vulkan_backend, a_run_stages_no_more_than_its_inputs_and_outputs)
+{
+    for (enum pen_precision p = PEN_PRECISION_F32; p <= PEN_PRECISION_F16_STORAGE; p++) {
+        struct backend *b = device_open(p, "simple");
+        const bool f16 = p == PEN_PRECISION_F16_STORAGE;
+        struct small s;
+        small_make(&s, b);
+        const bool local = s.exec->staging_in.local && s.exec->staging_out.local;
+        const struct vk_traffic before = vk_backend_traffic(b);
+        for (int i = 0; i < 10; i++) {
+            small_right(&s);
+        }
+        const struct vk_traffic now = vk_backend_traffic(b);
+        cr_expect_eq(now.submits - before.submits, 10u);
+        cr_expect_eq(now.staged_in - before.staged_in, 10u * s.in_view.bytes);
+        cr_expect_eq(now.staged_out - before.staged_out, 10u * s.out_view.bytes);
+        cr_expect_eq(now.direct - before.direct, local && !f16 ? 20u : 0u);
+        cr_expect_eq(now.moves - before.moves, local && !f16 ? 0u : 20u);
+        small_free(&s);
+        device_close(b);
+    }
 }
 
 Test(vulkan_backend, a_cancelled_run_says_so)

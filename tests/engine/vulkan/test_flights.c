@@ -7,6 +7,7 @@
 #include "device.h"
 #include "folder.h"
 #include "onnx_file.h"
+#include "run/session_values.h"
 
 #define WIDTH 64
 #define RUNS  24
@@ -49,16 +50,10 @@ static void model_write(const char *path, const char *last, bool late)
     onnx_write(path, &model);
 }
 
-static void fixture_init(struct fixture *f, const char *backend, const char *last, bool late)
+/* Loads what lies at f->path. */
+static void fixture_open(struct fixture *f, const char *backend)
 {
     struct pen_engine_options options;
-    memset(f, 0, sizeof *f);
-    if (strcmp(backend, "vulkan") == 0) {
-        device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
-    }
-    folder_new(f->folder);
-    snprintf(f->path, sizeof f->path, "%s/model.onnx", f->folder);
-    model_write(f->path, last, late);
     pen_engine_options_init(&options);
     options.backend = backend;
     options.vulkan = (struct pen_vulkan_options){.allow_software = true, .validate = true, .in_flight = 2};
@@ -68,6 +63,18 @@ static void fixture_init(struct fixture *f, const char *backend, const char *las
     cr_assert_eq(pen_session_new(f->model, &f->plain, &f->error), PEN_OK, "%s", f->error.text);
     f->in = (struct pen_tensor){
         .name = "x", .dtype = PEN_DTYPE_F32, .rank = 2, .dims = {1, WIDTH}, .data = f->x, .bytes = sizeof f->x};
+}
+
+static void fixture_init(struct fixture *f, const char *backend, const char *last, bool late)
+{
+    memset(f, 0, sizeof *f);
+    if (strcmp(backend, "vulkan") == 0) {
+        device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    }
+    folder_new(f->folder);
+    snprintf(f->path, sizeof f->path, "%s/model.onnx", f->folder);
+    model_write(f->path, last, late);
+    fixture_open(f, backend);
 }
 
 static void fixture_fini(struct fixture *f)
@@ -228,5 +235,116 @@ Test(vulkan_flights, one_of_two_is_stopped, .timeout = 110)
         await_right(&f, k + 1);
     }
     fixture_fini(&f);
+    pen_stop_free(stop);
+}
+
+/* ---- steps beside the device ---- */
+
+/* a = sin(x w) on the device; b = trilu(x) beside it; with `late` c = trilu(a) behind it, else c = a; y = b + c. */
+static void beside_init(struct fixture *f, const char *backend, bool late)
+{
+    static float w[WIDTH * WIDTH];
+    for (size_t i = 0; i < WIDTH * WIDTH; i++) {
+        w[i] = (float)(i * 37 % 101) / 1000.0f - 0.05f;
+    }
+    const struct onnx_node nodes[] = {{.op = "Trilu", .inputs = {"x"}, .outputs = {"b"}},
+                                      {.op = "MatMul", .inputs = {"x", "w"}, .outputs = {"p"}},
+                                      {.op = "Sin", .inputs = {"p"}, .outputs = {"a"}},
+                                      {.op = "Add", .inputs = {"b", late ? "c" : "a"}, .outputs = {"y"}},
+                                      {.op = "Trilu", .inputs = {"a"}, .outputs = {"c"}}};
+    const struct onnx_node in_order[] = {nodes[0], nodes[1], nodes[2], late ? nodes[4] : nodes[3], nodes[3]};
+    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {1, WIDTH}, .rank = 2};
+    const struct onnx_value out = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {1, WIDTH}, .rank = 2};
+    const struct onnx_value weight = {
+        .name = "w", .dtype = PEN_DTYPE_F32, .dims = {WIDTH, WIDTH}, .rank = 2, .data = w};
+    const struct onnx_model model = {.nodes = in_order,
+                                     .nodes_count = late ? 5 : 4,
+                                     .inputs = &in,
+                                     .inputs_count = 1,
+                                     .outputs = &out,
+                                     .outputs_count = 1,
+                                     .weights = &weight,
+                                     .weights_count = 1};
+    memset(f, 0, sizeof *f);
+    if (strcmp(backend, "vulkan") == 0) {
+        device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    }
+    folder_new(f->folder);
+    snprintf(f->path, sizeof f->path, "%s/model.onnx", f->folder);
+    onnx_write(f->path, &model);
+    fixture_open(f, backend);
+}
+
+/* The bytes of its answer; the status is what a run gives. */
+static enum pen_status beside_run(struct fixture *f, int k, const struct pen_stop *stop, float *y)
+{
+    x_of(f, k);
+    enum pen_status status = pen_session_run(f->session, &f->in, 1, stop, &f->out, &f->out_count, &f->error);
+    if (status == PEN_OK) {
+        memcpy(y, f->out[0].data, WIDTH * sizeof *y);
+    }
+    return status;
+}
+
+static void beside_right(struct fixture *f, struct fixture *plain, int k)
+{
+    float y[WIDTH], expected[WIDTH];
+    cr_assert_eq(beside_run(f, k, NULL, y), PEN_OK, "%s", f->error.text);
+    cr_assert_eq(beside_run(plain, k, NULL, expected), PEN_OK, "%s", plain->error.text);
+    for (int i = 0; i < WIDTH; i++) {
+        cr_assert_float_eq(y[i], expected[i], 1e-5f, "run %d, %d: %g, not %g", k, i, (double)y[i], (double)expected[i]);
+    }
+}
+
+/* What does not read the device's result runs while it computes, and waits for nothing. Where the device needs it, it comes before: one partition less. */
+Test(vulkan_flights, steps_on_the_cpu_run_beside_the_device, .timeout = 110)
+{
+    for (int late = 0; late < 2; late++) {
+        const uint64_t expected = late != 0 ? 5 : 0;
+        struct fixture f, plain;
+        beside_init(&plain, "reference", late != 0);
+        beside_init(&f, "vulkan", late != 0);
+        for (int k = 0; k < 5; k++) {
+            beside_right(&f, &plain, k);
+        }
+        cr_expect_eq(session_steps_beside(f.session), expected, "%s", pen_model_placement(f.model));
+        pen_session_profile(f.session, true); /* each step has its own time: one after the other */
+        beside_right(&f, &plain, 7);
+        cr_expect_eq(session_steps_beside(f.session), expected);
+        fixture_fini(&f);
+        fixture_fini(&plain);
+    }
+}
+
+static PFN_vkWaitSemaphores wait_before;
+
+static VkResult VKAPI_CALL wait_lost(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+{
+    wait_before(device, info, timeout); /* the work is done all the same: nothing of ours is freed under it */
+    return VK_ERROR_DEVICE_LOST;
+}
+
+/* A run that is stopped or loses its device with a step on its way leaves none behind: the next one is right. */
+Test(vulkan_flights, a_run_that_ends_early_leaves_no_step_on_its_way, .timeout = 110)
+{
+    struct fixture f, plain;
+    struct pen_stop *stop = pen_stop_new();
+    float y[WIDTH];
+    cr_assert_not_null(stop);
+    beside_init(&plain, "reference", true);
+    beside_init(&f, "vulkan", true);
+    beside_right(&f, &plain, 1);
+    pen_stop_arm(stop, UINT64_MAX);
+    pen_stop_now(stop);
+    cr_expect_eq(beside_run(&f, 2, stop, y), PEN_ERR_CANCELLED);
+    beside_right(&f, &plain, 3);
+    struct vk_functions *vk = vk_backend_functions(device_of(f.engine));
+    wait_before = vk->WaitSemaphores;
+    vk->WaitSemaphores = wait_lost;
+    cr_expect_eq(beside_run(&f, 4, NULL, y), PEN_ERR_DEVICE_LOST, "%s", f.error.text);
+    beside_right(&f, &plain, 5);
+    cr_expect_eq(vk_backend_losses(device_of(f.engine)), 1u);
+    fixture_fini(&f);
+    fixture_fini(&plain);
     pen_stop_free(stop);
 }

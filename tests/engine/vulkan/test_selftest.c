@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "../xnnpack/cross.h"
-#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/loader.h"
+#include "backend/vulkan/plan.h"
 #include "backend/vulkan/verdicts.h"
 #include "device.h"
 
@@ -71,7 +72,9 @@ static bool device_has_dot(enum pen_precision precision)
     return dot;
 }
 
-static const char *const floats[] = {"simple", "tiled", "gemv", "split"};
+static const char *const floats[] = {"simple",       "tiled",       "gemv",         "split",     "window_simple",
+                                     "window_tiled", "window_gemv", "window_split", "depthwise", "pools",
+                                     "nbits_simple", "nbits_tiled", "nbits_gemv"};
 static const char *const bytes[] = {"bytes_simple",    "bytes_tiled",    "bytes_gemv",      "bytes_simple_dot",
                                     "bytes_tiled_dot", "bytes_gemv_dot", "bytes_depthwise", "bytes_rounding"};
 
@@ -86,6 +89,7 @@ Test(vulkan_selftest, every_family_is_tried_in_every_precision, .timeout = 300)
         for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
             cr_expect(said(floats[i], "ok"), "%s in\n%s", floats[i], facts.text);
         }
+        cr_expect_eq(said("winograd", "ok"), p == 0 || p == 3, "it is for f32:\n%s", facts.text);
         for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
             bool there = dot || strstr(bytes[i], "dot") == NULL;
             bool halves = p == 1 || p == 2; /* rounding is tried where floats are f32 */
@@ -115,6 +119,94 @@ Test(vulkan_selftest, a_wrong_family_is_left_out_and_said, .timeout = 300)
         cr_expect_eq(open_spoilt(rows[i].precision, rows[i].family, rows[i].family, NULL, &b), PEN_ERR_UNAVAILABLE);
     }
     cr_expect_eq(open_spoilt(PEN_PRECISION_F16_STORAGE, "auto", "simple", NULL, &b), PEN_ERR_UNAVAILABLE);
+}
+
+static void conv(int64_t kernel, int64_t groups, bool refused)
+{
+    struct cross *c = cross_new(OP_Conv);
+    cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){1, 12, 10, 8}, false);
+    cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){8, kernel, kernel, 8 / groups}, true);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_int(c, ATTR_weight_layout, WEIGHT_OHWI);
+    cross_int(c, ATTR_group, groups);
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){1, 1, 1, 1});
+    (refused ? cross_refused : cross_check)(c);
+}
+
+static void pooled(enum op op, bool refused)
+{
+    struct cross *c = cross_new(op);
+    cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){1, 9, 9, 6}, false);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){2, 2});
+    (refused ? cross_refused : cross_check)(c);
+}
+
+static void few_bits(bool refused)
+{
+    static float scales[24];
+    struct cross *c = cross_new(OP_MatMulNBits);
+    for (int i = 0; i < 24; i++) {
+        scales[i] = 0.01f * (float)(i + 1);
+    }
+    cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){2, 64}, false);
+    cross_input(c, PEN_DTYPE_U8, 3, (int64_t[]){12, 2, 16}, true);
+    cross_data(c, PEN_DTYPE_F32, 1, (int64_t[]){24}, scales, true);
+    cross_int(c, ATTR_K, 64);
+    cross_int(c, ATTR_N, 12);
+    cross_int(c, ATTR_bits, 4);
+    cross_int(c, ATTR_block_size, 32);
+    (refused ? cross_refused : cross_check)(c);
+}
+
+static struct backend *open_wrong(const char *name)
+{
+    struct backend *b = NULL;
+    cr_assert_eq(open_spoilt(PEN_PRECISION_F32, "auto", name, NULL, &b), PEN_OK);
+    cr_expect(said(name, "wrong, not used: off by "), "%s in\n%s", name, facts.text);
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    return b;
+}
+
+/* An operator that a device computes wrong by every kernel is another backend's; of several kernels the others run it. */
+Test(vulkan_selftest, wrong_operators_go_another_way, .timeout = 300)
+{
+    static const char *const plain[] = {"window_simple", "depthwise", "pools", "nbits_simple"};
+    device_needed();
+    for (int i = 0; i < 4; i++) {
+        struct backend *b = open_wrong(plain[i]);
+        conv(3, 1, i == 0);
+        conv(3, 8, i == 1);
+        pooled(OP_MaxPool, i == 2);
+        pooled(OP_AveragePool, i == 2);
+        few_bits(i == 3);
+        device_close(b);
+    }
+}
+
+Test(vulkan_selftest, wrong_kernels_leave_others, .timeout = 300)
+{
+    const struct vk_product_shape window = {VK_PRODUCT_WINDOW, 128, 128, 256, 1},
+                                  matrix = {VK_PRODUCT_MATRIX, 128, 128, 256, 1};
+    device_needed();
+    struct backend *b = open_wrong("window_tiled");
+    b->kernels.device = VK_CLASS_NVIDIA;
+    cr_expect_eq(vk_choose(&b->kernels, &window).family, VK_FAMILY_SIMPLE);
+    cr_expect_eq(vk_choose(&b->kernels, &matrix).family, VK_FAMILY_TILED, "products of matrices are right");
+    device_close(b);
+    b = open_wrong("nbits_gemv");
+    b->kernels.only = VK_FAMILY_GEMV;
+    few_bits(false);
+    cr_expect_eq(b->kernels.codes_off, 1u << VK_FAMILY_GEMV);
+    device_close(b);
+    b = open_wrong("winograd");
+    b->kernels.conv = VK_CONV_WINOGRAD;
+    conv(3, 1, false);
+    cr_expect_eq(vk_backend_winograds(b), 0u);
+    b->kernels.ops_off = 0;
+    conv(3, 1, false);
+    cr_expect_gt(vk_backend_winograds(b), 0u);
+    device_close(b);
 }
 
 /* Rules go on to the next family. */

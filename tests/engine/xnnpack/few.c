@@ -17,6 +17,7 @@ struct few {
     uint32_t in[FEW_MAX], out[FEW_MAX], nodes[FEW_MAX], in_count, out_count, node_count;
     char kernels[FEW_MAX][64], reasons[FEW_MAX][160];
     uint64_t (*now_ns)(void); /* NULL: nothing is timed */
+    const char *options;
     uint32_t kernel_count;
 };
 
@@ -170,6 +171,11 @@ void few_measure(struct few *f, uint64_t (*now_ns)(void))
     f->now_ns = now_ns;
 }
 
+void few_options(struct few *f, const char *options)
+{
+    f->options = options;
+}
+
 struct outcome {
     float *data[FEW_MAX];
     size_t bytes[FEW_MAX];
@@ -187,6 +193,7 @@ static void once(struct few *f, const struct shape_env *env, struct backend_conf
     const struct partition part = {f->nodes, f->node_count, f->in, f->in_count, f->out, f->out_count};
     config.measure_kernels = f->now_ns != NULL;
     config.now_ns = f->now_ns;
+    config.options = f->options;
     cr_assert_eq(ops->open(&config, &backend, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(ops->plan_new(backend, f->g, &part, &plan, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(ops->exec_new(plan, env, &exec, &error), PEN_OK, "%s", error.text);

@@ -38,6 +38,8 @@ void few_output(struct few *f, uint32_t value);
 uint32_t few_kernels(const struct few *f, const char *start);
 /* Kernels are timed by this clock, and the quickest runs. */
 void few_measure(struct few *f, uint64_t (*now_ns)(void));
+/* Options of the backend, as an engine has them. */
+void few_options(struct few *f, const char *options);
 /* Kernels of the last check whose reason has the words. */
 uint32_t few_reasons(const struct few *f, const char *words);
 /* joined: nodes that run with another; UINT32_MAX = any number. */

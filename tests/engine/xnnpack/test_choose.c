@@ -101,3 +101,29 @@ Test(xnnpack_choose, time_is_bounded)
     cr_expect_eq(few_kernels(f, "own Winograd F(4, 3)"), 2);
     few_free(f);
 }
+
+/* The same with more time: all that compete are timed. */
+Test(xnnpack_choose, an_option_gives_it_more_time_or_less)
+{
+    struct few *f = convolution(14, 32);
+    few_options(f, "xnnpack.measure_ms=1");
+    clock_set(1100000, 0);
+    few_run(f, 0);
+    cr_expect_eq(few_reasons(f, "by rule, the time for measuring was spent"), 1);
+    few_options(f, "xnnpack.measure_ms=60000");
+    clock_set(1100000, 0);
+    few_run(f, 0);
+    cr_expect_eq(few_reasons(f, "measured:"), 1);
+    few_free(f);
+}
+
+Test(xnnpack_choose, tiles_may_be_left_out)
+{
+    struct few *f = convolution(14, 32);
+    few_options(f, "xnnpack.tiles=off");
+    clock_set(1000, 0);
+    few_run(f, 0);
+    cr_expect_eq(few_kernels(f, "own gemm"), 1);
+    cr_expect_eq(few_reasons(f, "measured:"), 0, "there was nothing to choose");
+    few_free(f);
+}

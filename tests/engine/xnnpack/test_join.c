@@ -155,6 +155,17 @@ Test(xnnpack_join, chains_of_element_wise_nodes)
     }
 }
 
+Test(xnnpack_join, an_option_leaves_every_node_by_itself)
+{
+    for (int on = 0; on < 2; on++) {
+        struct few *f = few_new();
+        few_options(f, on ? "xnnpack.joins=on" : "xnnpack.tiles=off,xnnpack.joins=off");
+        uint32_t x = operand(f, 0);
+        few_output(f, single(f, OP_Sigmoid, pair(f, OP_Mul, x, operand(f, 6))));
+        few_check(f, on ? 1 : 0);
+    }
+}
+
 Test(xnnpack_join, what_a_chain_holds)
 {
     struct few *f = few_new(); /* the first operand is repeated */

@@ -125,6 +125,35 @@ Test(xnnpack_quantised, matrices)
     matmul(1, 4096, 1000, U8, I8, true, true);
 }
 
+/* Several matrices on the right: beside those on the left, or broadcast as NumPy does. */
+static void matrices(int32_t a_rank, const int64_t *a, int32_t b_rank, const int64_t *b, bool constant)
+{
+    struct cross *c = cross_new(OP_QLinearMatMul);
+    cross_input(c, U8, a_rank, a, false);
+    scale(c, 1, 0.01f, 0.02f, true);
+    zero(c, U8, 1, true);
+    cross_input(c, I8, b_rank, b, constant);
+    scale(c, 1, 0.001f, 0.02f, true);
+    zero(c, I8, 1, true);
+    scale(c, 1, 0.02f, 0.4f, true);
+    zero(c, U8, 1, true);
+    cross_check(c);
+}
+
+Test(xnnpack_quantised, matrices_that_are_broadcast)
+{
+    for (int constant = 0; constant < 2; constant++) {
+        matrices(3, (int64_t[]){3, 5, 7}, 3, (int64_t[]){3, 7, 9}, constant);
+        matrices(2, (int64_t[]){5, 7}, 3, (int64_t[]){3, 7, 9}, constant);
+        matrices(3, (int64_t[]){1, 5, 7}, 4, (int64_t[]){2, 3, 7, 9}, constant);
+        matrices(4, (int64_t[]){2, 1, 5, 7}, 4, (int64_t[]){1, 3, 7, 9}, constant);
+        matrices(4, (int64_t[]){2, 3, 5, 7}, 3, (int64_t[]){3, 7, 9}, constant);
+        matrices(4, (int64_t[]){2, 3, 5, 7}, 4, (int64_t[]){2, 1, 7, 33}, constant);
+        matrices(3, (int64_t[]){4, 5, 7}, 3, (int64_t[]){1, 7, 9}, constant);
+        matrices(2, (int64_t[]){5, 7}, 4, (int64_t[]){1, 1, 7, 9}, constant);
+    }
+}
+
 Test(xnnpack_quantised, integer_sums)
 {
     for (int i = 0; i < 8; i++) {
@@ -246,12 +275,12 @@ Test(xnnpack_quantised, largest_of_bytes)
     }
 }
 
-Test(xnnpack_quantised, matrices_that_are_broadcast_are_refused)
+Test(xnnpack_quantised, sums_of_matrices_that_are_broadcast)
 {
     struct cross *c = cross_new(OP_MatMulInteger);
     cross_input(c, U8, 2, (int64_t[]){3, 4}, false);
     cross_input(c, U8, 3, (int64_t[]){2, 4, 5}, false);
-    cross_refused(c);
+    cross_check(c);
 }
 
 Test(xnnpack_quantised, several_matrices_and_scales_in_blocks)
@@ -266,6 +295,35 @@ Test(xnnpack_quantised, several_matrices_and_scales_in_blocks)
     cross_int(c, ATTR_axis, 1);
     cross_int(c, ATTR_block_size, 4);
     cross_check(c);
+}
+
+/* Codes of all widths up to 16 bits, with scales in blocks of either axis or one for all, beside the reference, which computes in double. */
+Test(xnnpack_quantised, floats_from_codes_of_any_width)
+{
+    static const enum pen_dtype types[] = {PEN_DTYPE_I8, PEN_DTYPE_U8, PEN_DTYPE_I16, PEN_DTYPE_U16,
+                                           PEN_DTYPE_I4, PEN_DTYPE_U4, PEN_DTYPE_I32};
+    static uint8_t codes[4 * 24 * 350], zeros[4 * 24 * 350];
+    for (size_t i = 0; i < sizeof codes; i++) {
+        codes[i] = (uint8_t)cross_random();
+        zeros[i] = (uint8_t)cross_random();
+    }
+    for (int i = 0; i < 42; i++) {
+        const enum pen_dtype type = types[i % 7];
+        const int64_t dims[2] = {24, 350}, axis = i / 7 % 2, block = axis == 0 ? 5 : 32;
+        const bool one = i >= 28;
+        int64_t parts[2] = {24, 350};
+        parts[axis] = (dims[axis] + block - 1) / block;
+        struct cross *c = cross_new(OP_DequantizeLinear);
+        cross_data(c, type, 2, dims, codes, i % 3 == 0);
+        cross_range(c, 0.01f, 0.3f);
+        cross_input(c, F32, one ? 0 : 2, parts, true);
+        if (i / 14 != 1) {
+            cross_data(c, type, one ? 0 : 2, parts, zeros, true);
+        }
+        cross_int(c, ATTR_axis, axis);
+        cross_int(c, ATTR_block_size, one ? 0 : block);
+        cross_check(c);
+    }
 }
 
 static struct cross *qlinear(enum op op, enum pen_dtype dtype, int32_t rank, const int64_t *dims, float step)

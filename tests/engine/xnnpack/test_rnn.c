@@ -145,3 +145,80 @@ Test(xnnpack_rnn, activations_clips_and_peepholes)
         check_form(&forms[i]);
     }
 }
+
+/* ---- integers ---- */
+
+struct cells {
+    int64_t steps, batch, inputs, units, out;
+    bool coupled, holes, norms, projects, first, bias;
+};
+
+static void scales(struct cross *c, const struct cells *v)
+{
+    float of[25] = {0.02f, 0.008f, 0x1p-11f, 0.01f, 0.006f};
+    const int32_t zeros[3] = {-3, 4, v->projects ? 9 : 4};
+    for (int g = 0; g < 4; g++) {
+        const float gate[5] = {0.004f + 0.001f * (float)g, 0.003f, 0.0001f, 0.0001f, v->norms ? 0.001f : 0x1p-12f};
+        for (int i = 0; i < 5; i++) {
+            of[5 + 5 * g + i] = gate[i];
+        }
+    }
+    cross_data(c, F32, 1, (int64_t[]){25}, of, true);
+    cross_data(c, PEN_DTYPE_I32, 1, (int64_t[]){3}, zeros, true);
+}
+
+static void one_of(struct cross *c, bool there, enum pen_dtype dtype, int32_t rank, const int64_t *dims)
+{
+    if (there) {
+        cross_input(c, dtype, rank, dims, true);
+    } else {
+        cross_omit(c);
+    }
+}
+
+/* Both compute the same integers: equal to the last bit. */
+static void cells_check(const struct cells *v)
+{
+    const int64_t gates = v->coupled ? 3 : 4, out = v->projects ? v->out : v->units;
+    struct cross *c = cross_new(OP_LSTMInteger);
+    cross_input(c, PEN_DTYPE_I8, 3,
+                v->first ? (int64_t[]){v->batch, v->steps, v->inputs} : (int64_t[]){v->steps, v->batch, v->inputs},
+                false);
+    cross_input(c, PEN_DTYPE_I8, 3, (int64_t[]){gates, v->units, v->inputs}, true);
+    cross_input(c, PEN_DTYPE_I8, 3, (int64_t[]){gates, v->units, out}, true);
+    scales(c, v);
+    one_of(c, v->bias, PEN_DTYPE_I32, 2, (int64_t[]){gates, v->units});
+    one_of(c, v->holes, PEN_DTYPE_I16, 2, (int64_t[]){gates - 1, v->units});
+    one_of(c, v->norms, PEN_DTYPE_I16, 2, (int64_t[]){gates, v->units});
+    one_of(c, v->projects, PEN_DTYPE_I8, 2, (int64_t[]){out, v->units});
+    one_of(c, v->projects && v->bias, PEN_DTYPE_I32, 1, (int64_t[]){out});
+    cross_int(c, ATTR_layout, v->first);
+    cross_float(c, ATTR_cell_clip, v->holes ? 0.5f : 0.0f);
+    cross_check(c);
+}
+
+Test(xnnpack_rnn, cells_of_integers)
+{
+    for (int i = 0; i < 48; i++) {
+        cells_check(&(struct cells){.steps = cross_pick(1, 6),
+                                    .batch = cross_pick(1, 4),
+                                    .inputs = cross_pick(1, 40),
+                                    .units = cross_pick(1, 50),
+                                    .out = cross_pick(1, 40),
+                                    .coupled = (i & 1) != 0,
+                                    .holes = (i & 2) != 0,
+                                    .norms = (i & 4) != 0,
+                                    .projects = (i & 8) != 0,
+                                    .first = (i & 16) != 0,
+                                    .bias = i % 3 != 0});
+    }
+}
+
+/* More steps than one product takes, and steps that threads share. */
+Test(xnnpack_rnn, cells_of_integers_in_blocks)
+{
+    for (int first = 0; first < 2; first++) {
+        cells_check(&(struct cells){.steps = 70, .batch = 33, .inputs = 5, .units = 70, .first = first != 0});
+        cells_check(&(struct cells){.steps = 3, .batch = 9, .inputs = 64, .units = 200, .first = first != 0});
+    }
+}

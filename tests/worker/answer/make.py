@@ -491,6 +491,92 @@ def mask_cases():
          {"mask": want}, rows=2)
 
 
+def instance_cases():
+    """YOLO-seg's form: [4 + classes + coefficients, n] and prototypes."""
+    size, grid_size, classes, k, n = (48, 64), (12, 16), 2, 6, 40
+    identity = [1, 0, 0, 0, 1, 0]
+    for i, (first, m, picture, model) in enumerate([(True, identity, None, False), (True, [1.25, 0, 0, 0, 1.25, -5], (50, 80), False),
+                                                    (False, [0.9, 0.2, 3, -0.2, 0.9, 9], (60, 70), False), (True, identity, None, True)]):
+        o = ("y", [1, 4 + classes + k, n], 730 + i, 0, 1)
+        p = ("p", [1, k, *grid_size] if first else [1, *grid_size, k], 740 + i, -3, 3)
+        v = value(o)[0].T.copy()
+        protos = value(p)[0].transpose(1, 2, 0) if first else value(p)[0]
+        boxes = corners(v[:, 0] * 64, v[:, 1] * 48, v[:, 2] * 64, v[:, 3] * 48)
+        found = nms([(boxes[j], s, c, v[j, 4 + classes:]) for _, s, c, j in propose(boxes, v[:, 4:4 + classes], score=0.6, points=np.arange(n))], threshold=0.4, most=12)
+        height, width = picture or (grid_size if model else size)
+        to = [grid_size[1] / size[1], 0, 0, 0, grid_size[0] / size[0], 0] if model else m
+        mask = np.zeros((height, width))
+        inverse = np.linalg.inv(np.vstack([np.array(to).reshape(2, 3), [0, 0, 1]]))
+        px, py = np.meshgrid(np.arange(width) + .5, np.arange(height) + .5)
+        ix, iy = (inverse[q, 0] * px + inverse[q, 1] * py + inverse[q, 2] for q in range(2))
+        for number, f in enumerate(found, 1):
+            scores = resized((protos @ f[3])[..., None], size, height, width, to, False, False)[..., 0]
+            b = f[0]
+            mask[(mask == 0) & (ix >= b[0]) & (ix < b[2]) & (iy >= b[1]) & (iy < b[3]) & (sigmoid(scores) >= 0.5)] = number
+        around = lambda b: mapped(np.array([[b[0], b[1]], [b[2], b[1]], [b[2], b[3]], [b[0], b[3]]]), m)
+        rows = [(np.concatenate([around(f[0]).min(0), around(f[0]).max(0)]), f[1], f[2], None) for f in found]
+        maps = [{"width": width, "height": height, "m": m}] if picture else None
+        step = {"step": "mask", "form": "instances", "output": "p", "channels_first": first}
+        if model:
+            step["size"] = "model"
+        case(f"instances_{i}", {"steps": [{"step": "boxes", "form": "yolov8", "boxes": "y", "normalized": True, "score": 0.6, "coefficients": k},
+                                          {"step": "nms", "iou": 0.4, "max": 12}, step]}, [o, p],
+             dict(objects_tensors([rows], 12), mask=mask[None]), list(size), maps=maps, tolerance=2e-4)
+
+
+def turned_corners(b):
+    """[cx, cy, w, h, angle] -> 4 x 2."""
+    c, s = np.cos(b[4]), np.sin(b[4])
+    sides = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * np.array(b[2:4]) / 2
+    return sides @ np.array([[c, s], [-s, c]]) + np.array(b[:2])
+
+
+def shared_area(a, b):
+    """Of two convex quadrilaterals: corners of each within the other, and where sides cross, around their middle."""
+    cross = lambda u, v: u[0] * v[1] - u[1] * v[0]
+    def inside(p, q):
+        turns = [cross(q[(i + 1) % 4] - q[i], p - q[i]) for i in range(4)]
+        return min(turns) >= -1e-9 or max(turns) <= 1e-9
+    points = [p for p in a if inside(p, b)] + [p for p in b if inside(p, a)]
+    for i in range(4):
+        for j in range(4):
+            d, e, f = a[(i + 1) % 4] - a[i], b[(j + 1) % 4] - b[j], b[j] - a[i]
+            bottom = cross(d, e)
+            if abs(bottom) > 1e-12:
+                t, u = cross(f, e) / bottom, cross(f, d) / bottom
+                if 0 <= t <= 1 and 0 <= u <= 1:
+                    points.append(a[i] + t * d)
+    if len(points) < 3:
+        return 0.0
+    points = np.array(points)
+    middle = points.mean(0)
+    points = points[np.argsort(np.arctan2(*(points - middle).T[::-1]))]
+    x, y = points.T
+    return abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+
+
+def turned_cases():
+    """YOLO-obb's form: [4 + classes + 1, n], the angle last."""
+    for i, (kind, m, picture) in enumerate([("hard", None, None), ("hard", [1.5, 0, -8, 0, 0.75, 4], (60, 90)), ("linear", [0.8, 0.6, 0, -0.6, 0.8, 30], (99, 120)), ("gaussian", None, None)]):
+        classes, n, size = 3, 60, (64, 96)
+        o = ("y", [1, 4 + classes + 1, n], 760 + i, 0, 1)
+        v = value(o)[0].T.copy()
+        whole = np.concatenate([v[:, :4] * [96, 64, 96, 64], (v[:, -1:])], 1)
+        found = propose(whole, v[:, 4:4 + classes], score=0.5)
+        global iou
+        upright, iou = iou, lambda a, b: (lambda s: s / (a[2] * a[3] + b[2] * b[3] - s))(shared_area(turned_corners(a), turned_corners(b)))
+        kept = nms(found, kind, 0.3, True, most=15, sigma=0.5, score=0.3)
+        iou = upright
+        places = [turned_corners(f[0]) if m is None else mapped(turned_corners(f[0]), m) for f in kept]
+        rows = [(np.concatenate([p.min(0), p.max(0)]), f[1], f[2], None) for p, f in zip(places, kept)]
+        want = objects_tensors([rows], 15)
+        want["corners"] = np.zeros((1, 15, 4, 2))
+        want["corners"][0, :len(places)] = places
+        maps = [{"width": picture[1], "height": picture[0], "m": m}] if m else None
+        case(f"turned_{i}", {"steps": [{"step": "boxes", "form": "yolov8", "boxes": "y", "normalized": True, "turned": True, "score": 0.5},
+                                       {"step": "nms", "kind": kind, "iou": 0.3, "max": 15, "score": 0.3}]}, [o], want, list(size), maps=maps, tolerance=1e-3)
+
+
 def dtype_cases():
     o = ("y", [2, 9], 800, -5, 5, "f16")
     x = value(o[:5]).astype(np.float16).astype(float)
@@ -508,7 +594,7 @@ def dtype_cases():
 
 
 def main():
-    for make in (top_cases, plain_cases, ssd_cases, blazeface_cases, yolo_cases, centernet_cases, points_cases, pose_cases, mask_cases, dtype_cases):
+    for make in (top_cases, plain_cases, ssd_cases, blazeface_cases, yolo_cases, centernet_cases, points_cases, pose_cases, mask_cases, instance_cases, turned_cases, dtype_cases):
         make()
     path = sys.argv[1] if len(sys.argv) > 1 else "cases.json"
     with open(path, "w") as file:

@@ -247,7 +247,8 @@ static void refused(const char *text, const char *part)
     cr_expect(strstr(error.text, part), "'%s' is not in '%s'", part, error.text);
 }
 
-#define BOXES "{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\"}}"
+#define MASKED "{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\",\"coefficients\":2,\"coefficients_at\":1}}"
+#define BOXES  "{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\"}}"
 
 /* What is wrong is refused at load, with what there is. */
 Test(answer, unknown_things_are_refused_with_a_list)
@@ -291,7 +292,19 @@ Test(answer, shapes_that_do_not_fit_are_refused_at_load)
             "output 'map' is no head of 1 anchors on 1 x 2 cells");
     refused("{\"steps\":[{\"poses\":{\"heat\":\"boxes\",\"offsets\":\"map\",\"single\":true,\"x\":1}}]}",
             "unknown key 'x'");
-    refused("{\"steps\":[{\"mask\":{\"output\":\"map\",\"form\":\"best\"}}]}", "one of argmax|threshold");
+    refused("{\"steps\":[{\"mask\":{\"output\":\"map\",\"form\":\"best\"}}]}",
+            "one of argmax|threshold|classes|instances");
+    refused("{\"steps\":[" BOXES ",{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}}]}", "with 'coefficients'");
+    refused("{\"steps\":[{\"boxes\":{\"form\":\"yolov8\",\"boxes\":\"scores\",\"coefficients\":2}}]}",
+            "boxes need column 3");
+    refused("{\"steps\":[" MASKED ",{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}}]}", "room for 254 objects");
+    refused("{\"steps\":[" MASKED ",{\"nms\":{}},{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}},{\"nms\":{}}]}",
+            "nms must come before it");
+    refused("{\"steps\":[{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\",\"turned\":true}},{\"nms\":{\"kind\":"
+            "\"weighted\"}}]}",
+            "turned boxes have no weighted mean");
+    refused("{\"steps\":[{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\",\"angle_at\":3}}]}",
+            "angle_at 'turned'");
     refused("{\"steps\":[{\"boxes\":{\"form\":\"ssd\",\"boxes\":\"boxes\",\"anchors\":{\"generate\":{\"strides\":"
             "[1,1],\"aspects\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]},\"layers\":[]}}}]}",
             "must have one key, layers or generate");

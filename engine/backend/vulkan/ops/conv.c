@@ -1,5 +1,5 @@
+#include "backend/vulkan/ops/epilogue.h"
 #include "backend/vulkan/ops/ops.h"
-#include "backend/vulkan/ops/product.h"
 #include "backend/vulkan/ops/winograd.h"
 
 /* Conv, NHWC: an implicit product; depthwise filters have a kernel of their own. Weights that are computed are packed on the device, on every run. */
@@ -98,12 +98,9 @@ static void depthwise(struct vk_build *b, const struct window *w, uint32_t weigh
     vk_spec(work, bias != VK_CELL_NONE);
     vk_spec(work, w->channels % 4 == 0);
     vk_spec(work, vk_cell_wide(b, weights) | (uint32_t)vk_cell_wide(b, bias) << 1);
-    const size_t words[] = {rows,         w->in[0],       w->in[1],       w->channels,  channels4,
-                            w->out[0],    w->out[1],      w->kernel[0],   w->kernel[1], w->stride[0],
-                            w->stride[1], w->dilation[0], w->dilation[1], w->begin[0],  w->begin[1]};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vk_push(work, words[i]);
-    }
+    const size_t sizes[] = {rows, w->in[0], w->in[1], w->channels, channels4, w->out[0], w->out[1]};
+    vk_push_all(work, sizes, sizeof sizes / sizeof sizes[0]);
+    vk_push_window(work, w);
     vk_items(work, rows * channels4);
 }
 
@@ -123,6 +120,9 @@ static void conv_build(struct vk_build *b)
         vk_winograd_build(b, &p.w, &f, winograd, bias_cell(b, &f));
         return;
     }
+    if (b->epilogue == NULL && !vk_filter_depthwise(&f) && vk_epilogue_waits(b, bias != NULL)) {
+        return;
+    }
     p.weights = vk_packed_cell(b, 0);
     if (p.weights == VK_CELL_NONE) {
         p.weights = vk_filter_repack(b, &f, vk_in_cell(b, 1), 1.0f);
@@ -137,7 +137,7 @@ static void conv_build(struct vk_build *b)
     p.group_in = f.in;
     p.group_out = f.out / f.groups;
     p.x = vk_in_cell(b, 0);
-    p.y = vk_out_cell(b, 0);
+    vk_epilogue_apply(b, &p);
     vk_product(b, &p);
 }
 

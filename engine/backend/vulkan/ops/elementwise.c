@@ -1,5 +1,6 @@
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/ops/chain.h"
+#include "backend/vulkan/ops/epilogue.h"
 #include "backend/vulkan/ops/integer.h"
 #include "backend/vulkan/ops/ops.h"
 
@@ -315,6 +316,9 @@ static bool room_for(const struct vk_build *b, const struct node *n, const struc
 {
     const struct node *nodes[EW_STEPS_MAX + 1];
     uint32_t count = chain_nodes(b, n, nodes), steps = step_bound(next), inputs = 1 + next->in_count - 1;
+    if (vk_epilogue_first(nodes[0])) {
+        return vk_epilogue_takes(b, nodes, count, next);
+    }
     for (uint32_t i = 0; i < count; i++) {
         steps += step_bound(nodes[i]);
         inputs += nodes[i]->in_count - 1;
@@ -360,6 +364,10 @@ static void elementwise_build(struct vk_build *b)
         return;
     }
     uint32_t count = chain_nodes(b, b->n, nodes);
+    if (vk_epilogue_first(nodes[0])) {
+        vk_epilogue_build(b, nodes, count);
+        return;
+    }
     chain_make(b, nodes, count, &c);
     vk_chain_dispatch(b, &c, vk_out_cell(b, 0), vk_chain_kind(vk_out(b, 0)->dtype));
 }

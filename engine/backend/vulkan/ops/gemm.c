@@ -2,6 +2,8 @@
 #include "backend/vulkan/ops/product.h"
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/ops/chain.h"
+#include "backend/vulkan/ops/epilogue.h"
+#include "backend/vulkan/range.h"
 
 /*
  * Gemm and MatMul with one matrix on the right: y[m, n] = act(alpha a[m, k] b[k, n] + beta c). A constant b is packed once, a computed one on every run; c is a
@@ -53,6 +55,17 @@ static enum pen_status bias_pack(struct vk_pack *p, const struct value *c, size_
     return bias != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
 }
 
+/* What the node behind a MatMul adds to each row: it may be computed with the product. */
+static enum pen_status next_bias_pack(struct vk_pack *p, size_t outs)
+{
+    const struct value *c = vk_epilogue_bias(p->g, p->n, outs);
+    enum pen_status status = c != NULL ? bias_pack(p, c, outs, 1.0f) : PEN_OK;
+    if (c != NULL && status == PEN_OK && vk_range_large(c->data, outs)) {
+        vk_pack_wide(p, VK_EPILOGUE_BIAS);
+    }
+    return status;
+}
+
 static enum pen_status gemm_pack(struct vk_pack *p)
 {
     struct sides s = sides_read(p->n);
@@ -67,7 +80,7 @@ static enum pen_status gemm_pack(struct vk_pack *p)
     }
     vk_filter_pack(&f, b->data, s.alpha, packed);
     vk_pack_wide_if_outside(p, 0);
-    return bias_like(c, (int64_t)f.out) ? bias_pack(p, c, f.out, s.beta) : PEN_OK;
+    return bias_like(c, (int64_t)f.out) ? bias_pack(p, c, f.out, s.beta) : next_bias_pack(p, f.out);
 }
 
 /* ---- Gemm ---- */
@@ -120,15 +133,24 @@ static void gemm_build(struct vk_build *b)
     }
     struct vk_product p = {.w = vk_matrix_window(m, k), .groups = 1, .group_in = k, .group_out = f.out};
     struct vk_act act = vk_act_read(b->n);
+    const bool as_bias = has_c && vk_packed_there(b, 1);
+    if (b->epilogue == NULL && has_c == as_bias && vk_epilogue_waits(b, vk_in(b, 2) != NULL)) {
+        return;
+    }
     p.weights = vk_packed_cell(b, 0);
     if (p.weights == VK_CELL_NONE) {
         p.weights = vk_filter_repack(b, &f, vk_in_cell(b, 1), s.alpha);
     }
     p.bias = has_c ? vk_packed_cell(b, 1) : VK_CELL_NONE;
-    bool add = has_c && p.bias == VK_CELL_NONE;
+    bool add = has_c && !as_bias;
     p.x = s.trans_a ? turned(b, (size_t)a->dim[0], (size_t)a->dim[1]) : vk_in_cell(b, 0);
-    p.y = add ? vk_temp_cell(b, m * f.out) : vk_out_cell(b, 0);
-    p.act = add ? (struct vk_act){0} : act;
+    p.act = act;
+    if (add) {
+        p.y = vk_temp_cell(b, m * f.out);
+        p.act = (struct vk_act){0};
+    } else {
+        vk_epilogue_apply(b, &p);
+    }
     vk_product(b, &p);
     if (add) {
         sum_build(b, p.y, s.beta, &act);
@@ -154,6 +176,9 @@ static void matmul_one(struct vk_build *b, const struct shape *right)
     struct sides s = sides_read(b->n);
     struct filter f = filter_of(&s, right);
     size_t k = f.in, m = vk_elements(vk_in(b, 0)) / k;
+    if (b->epilogue == NULL && vk_in(b, 1)->shape.rank == 2 && vk_epilogue_waits(b, false)) {
+        return;
+    }
     struct vk_product p = {.w = vk_matrix_window(m, k),
                            .groups = 1,
                            .group_in = k,
@@ -165,7 +190,7 @@ static void matmul_one(struct vk_build *b, const struct shape *right)
         p.weights = vk_filter_repack(b, &f, vk_in_cell(b, 1), 1.0f);
     }
     p.x = vk_in_cell(b, 0);
-    p.y = vk_out_cell(b, 0);
+    vk_epilogue_apply(b, &p);
     vk_product(b, &p);
 }
 

@@ -250,7 +250,7 @@ float pow_f(float x, float y)
     return x < 0.0 && odd ? -z : z;
 }
 
-/* enum activation of graph/op.h. */
+/* enum activation of graph/op.h, and VK_ACT_GELU, VK_ACT_GELU_TANH. */
 float activate(float x, uint act, float a, float b)
 {
     switch (act) {
@@ -266,6 +266,10 @@ float activate(float x, uint act, float a, float b)
         return tanh_f(x);
     case 6: /* swish */
         return x * sigmoid_f(x);
+    case 7:
+        return 0.5 * x * (1.0 + erf_f(x * 0.707106781));
+    case 8:
+        return 0.5 * x * (1.0 + tanh_f(0.797884561 * (x + 0.044715 * x * x * x)));
     default:
         return x;
     }

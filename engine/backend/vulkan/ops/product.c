@@ -6,12 +6,6 @@ struct window vk_matrix_window(size_t m, size_t k)
         .batch = 1, .channels = k, .in = {1, m}, .out = {1, m}, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
 }
 
-static bool point(const struct window *w)
-{
-    return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->begin[0] == 0 &&
-           w->begin[1] == 0 && w->in[0] == w->out[0] && w->in[1] == w->out[1];
-}
-
 /* Where the first kernel's sums go, and what it is started with. */
 struct launch {
     enum shader shader;
@@ -23,7 +17,7 @@ struct launch {
 static struct vk_product_shape shape_of_product(const struct vk_product *p)
 {
     const struct window *w = &p->w;
-    return (struct vk_product_shape){.kind = point(w) && p->groups == 1 ? VK_PRODUCT_MATRIX : VK_PRODUCT_WINDOW,
+    return (struct vk_product_shape){.kind = window_point(w) && p->groups == 1 ? VK_PRODUCT_MATRIX : VK_PRODUCT_WINDOW,
                                      .rows = w->batch * w->out[0] * w->out[1],
                                      .outs = p->group_out,
                                      .depth = w->kernel[0] * w->kernel[1] * p->group_in,
@@ -33,29 +27,11 @@ static struct vk_product_shape shape_of_product(const struct vk_product *p)
 static void words_push(struct vk_work *work, const struct vk_product *p, const struct launch *l)
 {
     const struct window *w = &p->w;
-    const size_t words[] = {l->rows,
-                            w->in[0],
-                            w->in[1],
-                            w->channels,
-                            w->out[0],
-                            w->out[1],
-                            p->groups * p->group_out,
-                            w->kernel[0],
-                            w->kernel[1],
-                            w->stride[0],
-                            w->stride[1],
-                            w->dilation[0],
-                            w->dilation[1],
-                            w->begin[0],
-                            w->begin[1],
-                            p->group_in,
-                            p->group_out,
-                            l->out4,
-                            p->groups,
-                            l->choice.splits};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vk_push(work, words[i]);
-    }
+    const size_t sizes[] = {l->rows, w->in[0], w->in[1], w->channels, w->out[0], w->out[1], p->groups * p->group_out};
+    vk_push_all(work, sizes, sizeof sizes / sizeof sizes[0]);
+    vk_push_window(work, w);
+    const size_t rest[] = {p->group_in, p->group_out, l->out4, p->groups, l->choice.splits};
+    vk_push_all(work, rest, sizeof rest / sizeof rest[0]);
 }
 
 static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_product *p, const struct launch *l)
@@ -65,12 +41,13 @@ static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_prod
     vk_bind(work, p->x, VK_READ);
     vk_bind(work, p->weights, VK_READ);
     vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
+    vk_bind(work, p->adds != VK_RESIDUAL_NONE ? p->residual : p->x, VK_READ);
     vk_spec_act(work, &p->act);
     vk_spec(work, p->bias != VK_CELL_NONE);
     vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0);
-    vk_spec(work, point(&p->w));
+    vk_spec(work, window_point(&p->w));
     vk_spec(work, l->choice.tile);
-    vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1);
+    vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1 | (uint32_t)p->adds);
     words_push(work, p, l);
     return work;
 }
@@ -107,9 +84,11 @@ static void sums_add(struct vk_build *b, const struct vk_product *p, const struc
     vk_bind(work, p->y, VK_WRITE);
     vk_bind(work, l->to, VK_READ);
     vk_bind(work, p->bias != VK_CELL_NONE ? p->bias : p->weights, VK_READ);
+    vk_bind(work, p->adds != VK_RESIDUAL_NONE ? p->residual : l->to, VK_READ);
     vk_spec_act(work, &p->act);
     vk_spec(work, p->bias != VK_CELL_NONE);
     vk_spec(work, vk_cell_wide(b, p->bias));
+    vk_spec(work, (uint32_t)p->adds);
     const size_t words[] = {l->rows, p->groups, p->group_out, l->out4, l->choice.splits};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         vk_push(work, words[i]);
@@ -168,7 +147,8 @@ static enum shader cooperative_shader(const struct vk_build *b)
 static void cooperative(struct vk_build *b, const struct vk_product *p, struct launch *l)
 {
     const bool pieces = l->choice.splits > 1;
-    const bool plain = point(&p->w) && p->group_in % l->choice.depth == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
+    const bool plain =
+        window_point(&p->w) && p->group_in % l->choice.depth == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
     l->shader = cooperative_shader(b);
     if (pieces && !sums_make(b, p, l)) {
         return;

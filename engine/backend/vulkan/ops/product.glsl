@@ -1,5 +1,5 @@
 /*
- * product.glsl - what the kernels of one product share: y[m][o] = act(sum_k a[m][k] w[k][o] + bias[o]), where row m of `a` is the window of output pixel m
+ * product.glsl - what the kernels of one product share: y[m][o] = act(sum_k a[m][k] w[k][o] + bias[o]), perhaps with a residual r[m][o], where row m of `a` is the window of output pixel m
  * (k = kernel row, kernel column, channel of the group) or, with a 1 x 1 window, a row of a matrix. w is packed [group][k][o padded to 4].
  */
 layout(constant_id = 0) const uint ACT = 0;
@@ -9,7 +9,7 @@ layout(constant_id = 3) const bool BIAS = false;
 layout(constant_id = 4) const bool VEC4 = false; /* channels of a group are a multiple of 4: x is read in fours */
 layout(constant_id = 5) const bool POINT = false; /* 1 x 1, stride 1, no padding: row m of x is a row */
 layout(constant_id = 6) const uint TILE = 4; /* rows of an invocation */
-layout(constant_id = 7) const uint WIDE = 0; /* f32 though floats are stored as f16: bit 0 w, bit 1 bias */
+layout(constant_id = 7) const uint WIDE = 0; /* f32 though floats are stored as f16: bit 0 w, bit 1 bias. A residual is added: bit 2 before ACT, bit 3 behind it */
 
 #ifdef SPLIT
 layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
@@ -20,6 +20,9 @@ layout(std430, binding = 1) readonly buffer X { REAL x[]; };
 layout(std430, binding = 1) readonly buffer X4 { REAL4 x4[]; };
 layout(std430, binding = 2) readonly buffer W { REAL4 w[]; };
 layout(std430, binding = 3) readonly buffer Bias { REAL4 bias[]; };
+#ifndef SPLIT
+layout(std430, binding = 4) readonly buffer Residual { REAL residual[]; }; /* as y */
+#endif
 #ifdef STORAGE_F16
 layout(std430, binding = 2) readonly buffer W32 { vec4 w32[]; };
 layout(std430, binding = 3) readonly buffer Bias32 { vec4 bias32[]; };
@@ -40,18 +43,7 @@ layout(push_constant) uniform Push
 #endif
 } p;
 
-struct Pixel {
-    uint image;
-    int y, x; /* of the window's first tap, may be outside */
-};
-
-Pixel pixel_of(uint m)
-{
-    uint row = m / p.out_w;
-    uint image = row / p.out_h;
-    return Pixel(image, int((row - image * p.out_h) * p.stride_h) - p.pad_top,
-                 int((m - row * p.out_w) * p.stride_w) - p.pad_left);
-}
+#include "pixel.glsl"
 
 #ifdef MATRICES
 /* Of matrix i of the batch: which ones of x and w. */
@@ -71,7 +63,11 @@ uvec2 matrices_of(uint i)
 /* What leaves at element `at` of y. */
 float finished(float sum, uint at)
 {
-    return activate(sum, ACT, ACT_A, ACT_B);
+    if ((WIDE & 4u) != 0u) {
+        sum += float(residual[at]);
+    }
+    sum = activate(sum, ACT, ACT_A, ACT_B);
+    return (WIDE & 8u) != 0u ? sum + float(residual[at]) : sum;
 }
 
 /* Outputs o to o + 3 of a group, to element `at` on. */

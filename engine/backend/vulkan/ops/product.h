@@ -8,12 +8,17 @@
 
 #include "backend/vulkan/ops/filter.h"
 
+/* Where a tensor of the shape of y is added. The values are bits of the kernels' constants. */
+enum vk_residual { VK_RESIDUAL_NONE = 0, VK_RESIDUAL_BEFORE = 4, VK_RESIDUAL_BEHIND = 8 };
+
 struct vk_product {
     struct window w; /* a matrix of m rows: batch 1, height 1, width m */
     size_t groups, group_in, group_out;
     uint32_t x, y, weights, bias; /* cells; bias VK_CELL_NONE = none. bias is [group][o padded to 4] */
     struct vk_act act;
-    bool conv; /* of a convolution: vk_conv says which kernels */
+    enum vk_residual adds; /* before or behind act */
+    uint32_t residual;     /* cell; of no meaning where nothing is added */
+    bool conv;             /* of a convolution: vk_conv says which kernels */
 };
 
 void vk_product(struct vk_build *b, const struct vk_product *p);

@@ -24,25 +24,11 @@ static struct vk_work *dispatch(struct vk_build *b, const struct window *w, bool
     vk_spec(work, mean);
     vk_spec(work, node_int(b->n, ATTR_count_include_pad, 0) != 0);
     vk_spec(work, vk_in(b, 0)->dtype == PEN_DTYPE_I8);
-    const size_t words[] = {vk_elements(vk_out(b, 0)),
-                            w->in[0],
-                            w->in[1],
-                            w->channels,
-                            w->out[0],
-                            w->out[1],
-                            w->kernel[0],
-                            w->kernel[1],
-                            w->stride[0],
-                            w->stride[1],
-                            w->dilation[0],
-                            w->dilation[1],
-                            w->begin[0],
-                            w->begin[1],
-                            w->in[0] + w->end[0],
-                            w->in[1] + w->end[1]};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vk_push(work, words[i]);
-    }
+    const size_t sizes[] = {vk_elements(vk_out(b, 0)), w->in[0], w->in[1], w->channels, w->out[0], w->out[1]};
+    vk_push_all(work, sizes, sizeof sizes / sizeof sizes[0]);
+    vk_push_window(work, w);
+    const size_t rest[] = {w->in[0] + w->end[0], w->in[1] + w->end[1]};
+    vk_push_all(work, rest, sizeof rest / sizeof rest[0]);
     vk_push(work, (uint32_t)zeros[0]);
     vk_push(work, (uint32_t)zeros[1]);
     return work;

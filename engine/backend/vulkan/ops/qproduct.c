@@ -261,12 +261,6 @@ struct launch {
     bool w_zeros, dot;
 };
 
-static bool point(const struct window *w)
-{
-    return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->begin[0] == 0 &&
-           w->begin[1] == 0 && w->in[0] == w->out[0] && w->in[1] == w->out[1];
-}
-
 static bool w_zeros_any(const struct vk_build *b, const struct vk_qslots *s)
 {
     const struct fact *zero = vk_in(b, s->w_zero);
@@ -297,7 +291,7 @@ static void specs_add(struct vk_build *b, struct vk_work *work, const struct lau
     vk_spec(work, l->zero != VK_CELL_NONE);
     vk_spec(work, l->w_zeros);
     vk_spec(work, channels % 4 == 0 && w->channels % 4 == 0);
-    vk_spec(work, point(w));
+    vk_spec(work, window_point(w));
     vk_spec(work, l->choice.tile);
     vk_spec(work, out);
     vk_spec(work, vk_out(b, 0)->dtype == PEN_DTYPE_I8);
@@ -313,33 +307,13 @@ static void words_push(struct vk_build *b, struct vk_work *work, const struct la
     uint32_t bottom = out_kind(b->n->op) == OUT_EXACT
                           ? (uint32_t)ldexp(frexp((double)*(const float *)vk_in(b, s->y_scale)->data, &down), 24)
                           : 0;
-    const size_t words[] = {w->batch * w->out[0] * w->out[1],
-                            w->in[0],
-                            w->in[1],
-                            w->channels,
-                            w->out[0],
-                            w->out[1],
-                            l->f.out,
-                            w->kernel[0],
-                            w->kernel[1],
-                            w->stride[0],
-                            w->stride[1],
-                            w->dilation[0],
-                            w->dilation[1],
-                            w->begin[0],
-                            w->begin[1],
-                            l->f.in,
-                            l->l.outs,
-                            l->l.in4,
-                            l->l.out4,
-                            l->l.groups,
-                            (elements - 1) / 4,
-                            bottom,
-                            (uint32_t)l->x_zero,
-                            (uint32_t)y_zero};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vk_push(work, words[i]);
-    }
+    const size_t sizes[] = {
+        w->batch * w->out[0] * w->out[1], w->in[0], w->in[1], w->channels, w->out[0], w->out[1], l->f.out};
+    vk_push_all(work, sizes, sizeof sizes / sizeof sizes[0]);
+    vk_push_window(work, w);
+    const size_t rest[] = {l->f.in, l->l.outs,           l->l.in4,        l->l.out4, l->l.groups, (elements - 1) / 4,
+                           bottom,  (uint32_t)l->x_zero, (uint32_t)y_zero};
+    vk_push_all(work, rest, sizeof rest / sizeof rest[0]);
 }
 
 static struct vk_work *dispatch(struct vk_build *b, enum shader shader, const struct launch *l,
@@ -409,8 +383,8 @@ static void build(struct vk_build *b)
         vk_items(dispatch(b, SHADER_qdepthwise, &l, &s), l.w.batch * l.w.out[0] * l.w.out[1] * l.l.out4);
         return;
     }
-    const struct vk_product_shape shape = {.kind =
-                                               point(&l.w) && l.f.groups == 1 ? VK_PRODUCT_MATRIX : VK_PRODUCT_WINDOW,
+    const struct vk_product_shape shape = {.kind = window_point(&l.w) && l.f.groups == 1 ? VK_PRODUCT_MATRIX
+                                                                                         : VK_PRODUCT_WINDOW,
                                            .rows = l.w.batch * l.w.out[0] * l.w.out[1],
                                            .outs = l.l.outs,
                                            .depth = l.l.taps * l.f.in,

@@ -57,18 +57,7 @@ int four_products(uint a, uint b)
 #define DOT4(a, b) four_products(a, b)
 #endif
 
-struct Pixel {
-    uint image;
-    int y, x; /* of the window's first tap, may be outside */
-};
-
-Pixel pixel_of(uint m)
-{
-    uint row = m / p.out_w;
-    uint image = row / p.out_h;
-    return Pixel(image, int((row - image * p.out_h) * p.stride_h) - p.pad_top,
-                 int((m - row * p.out_w) * p.stride_w) - p.pad_left);
-}
+#include "pixel.glsl"
 
 int x_zero()
 {

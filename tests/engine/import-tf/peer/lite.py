@@ -2,7 +2,8 @@
 
 The description is what the case file keeps and what case_lite.c writes again, so that the committed test needs no Python:
   tensor  {"n": name, "t": type, "s": shape, "d": values of a constant, "q": [scales, zeros, axis], "v": 1 when variable}
-  op      {"c": index into codes, "i": inputs (-1 = omitted), "o": outputs, "ot": kind of options, "f": [[slot, type, value]], "x": custom bytes}
+  op      {"c": index into codes, "i": inputs (-1 = omitted), "o": outputs, "ot": kind of options, "f": [[slot, type, value]], "x": custom bytes,
+           "b": tensors of which only the scales count}
 """
 import json
 import os
@@ -107,13 +108,15 @@ class Graph:
             self.ins.append(t["_at"])
         return t["_at"]
 
-    def op(self, model, code, inputs, outputs, options=None, kind=None, custom=None):
+    def op(self, model, code, inputs, outputs, options=None, kind=None, custom=None, between=None):
         entry = {"c": model.code(code), "i": [self.add(t) for t in inputs], "o": [self.add(t) for t in outputs]}
         if options is not None:
             kind = kind or "".join(p.capitalize() for p in code.split("_")) + "Options"
             entry["ot"], entry["f"] = getattr(schema.BuiltinOptions, kind, 0), slots(kind, options)
         if custom is not None:
             entry["x"] = list(custom)
+        if between is not None:
+            entry["b"] = [self.add(t) for t in between]
         self.ops.append(entry)
         return outputs
 
@@ -197,6 +200,8 @@ def write(d):
                 fields += [[3, "uint8", o["ot"]], [4, "offset", table(b, options)]]
             if "x" in o:
                 fields.append([5, "offset", vector(b, o["x"], 1, b.PrependUint8)])
+            if "b" in o:
+                fields.append([8, "offset", ints(b, o["b"])])
             ops.append(table(b, fields))
         subs.append(table(b, [[0, "offset", offsets(b, tensors)], [1, "offset", ints(b, g["i"])], [2, "offset", ints(b, g["o"])],
                               [3, "offset", offsets(b, ops)]]))
@@ -273,11 +278,11 @@ def keep(name, model, tol=None, resolver=OpResolverType.AUTO, answer=None):
     lines.append(json.dumps(line, separators=(",", ":")))
 
 
-def op(code, inputs, outputs, options=None, name="", kind=None, custom=None, tol=None, resolver=OpResolverType.AUTO):
+def op(code, inputs, outputs, options=None, name="", kind=None, custom=None, tol=None, resolver=OpResolverType.AUTO, between=None):
     """A model of one operator. outputs: tensors, or a shape or list of shapes of floats."""
     m = Model()
     g = m.graph()
-    g.op(m, code, inputs, outputs, options, kind, custom)
+    g.op(m, code, inputs, outputs, options, kind, custom, between)
     g.outs = [t["_at"] for t in outputs if t is not None]
     keep(f"{code} {name}".strip(), m, tol, resolver)
 

@@ -1,0 +1,60 @@
+/* Compiled without contraction: the steps must be those of the reference, to the bit. */
+#include "backend/row_rounding.h"
+#include "backend/xnnpack/own_lanes.h"
+
+#define WAYS (4 * OWN_LANES) /* a single minimum would wait for itself at each element */
+
+/* NaN changes no range. count <= WAYS */
+static inline __attribute__((always_inline)) void range_grow(float *min, float *max, const float *x, size_t count)
+{
+    for (size_t l = 0; l < count; l++) {
+        min[l] = x[l] < min[l] ? x[l] : min[l];
+        max[l] = x[l] > max[l] ? x[l] : max[l];
+    }
+}
+
+void OWN(own_range)(const float *x, size_t n, float *ret_min, float *ret_max)
+{
+    float min[WAYS] = {0.0f}, max[WAYS] = {0.0f};
+    size_t i = 0;
+    for (; i + WAYS <= n; i += WAYS) {
+        range_grow(min, max, x + i, WAYS);
+    }
+    range_grow(min, max, x + i, n - i);
+    float low = 0.0f, high = 0.0f;
+    for (i = 0; i < WAYS; i++) {
+        low = min[i] < low ? min[i] : low;
+        high = max[i] > high ? max[i] : high;
+    }
+    *ret_min = low;
+    *ret_max = high;
+}
+
+typedef int32_t vi __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias));
+
+/* By lanes: a where the mask is set, else b. */
+INLINE vf choose(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+/* row_step() of a vector. */
+INLINE vf steps_of(const struct row_steps *s, vf x)
+{
+    const vf high = all(127.0f), low = all(s->low), half = all(0x1.fffffep-2f);
+    vf t = x * s->inverse + s->zero;
+    t = choose((vi)(t > high), high, choose((vi)(t > low), t, low));
+    t = __builtin_convertvector(__builtin_convertvector(t + choose((vi)(t < 0.0f), -half, half), vi), vf);
+    return choose((vi)(x != x), x, (t - s->zero) * s->scale);
+}
+
+void OWN(own_steps)(const struct row_steps *s, const float *x, float *y, size_t n)
+{
+    size_t i = 0;
+    for (; i + OWN_LANES <= n; i += OWN_LANES) {
+        store(y + i, steps_of(s, load(x + i)));
+    }
+    if (i < n) {
+        store_some(y + i, steps_of(s, load_some(x + i, n - i)), n - i);
+    }
+}

@@ -1,0 +1,154 @@
+/* Each table's loops over one row: a product has the bits of the tile, the steps of a row those of the reference. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#define OWN_X86
+#endif
+#include "backend/row_rounding.h"
+#include "backend/xnnpack/own.h"
+#include "cross.h"
+
+#ifdef OWN_X86
+enum { DEPTH = 70, COLUMNS = 300, PANELS = 12 };
+
+static float w[PANELS * 32 * DEPTH], start[COLUMNS + 32], sum[COLUMNS + 32], x[COLUMNS];
+
+static void fill(float *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        to[i] = (float)cross_pick(-1000, 1000) * 1e-3f;
+    }
+}
+
+static bool runs_here(const struct own *own)
+{
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 =
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return own == &own_plain || (own == &own_avx2 ? avx2 : avx512);
+}
+
+/* The results of the tile, panel after panel. */
+static void by_tiles(const struct own *own, const struct gemm_row *t, float *y)
+{
+    for (size_t c = 0; c < t->n; c += own->gemm_nr) {
+        struct gemm_tile tile = {.x = t->x,
+                                 .w = t->w + c / own->gemm_nr * t->panel,
+                                 .next = t->w,
+                                 .bias = t->start != NULL ? t->start + c : NULL,
+                                 .sum = t->sum != NULL ? t->sum + c : NULL,
+                                 .y = y + c,
+                                 .m = 1,
+                                 .n = t->n - c < own->gemm_nr ? t->n - c : own->gemm_nr,
+                                 .k = t->k,
+                                 .bands = 1,
+                                 .first = true,
+                                 .last = true,
+                                 .min = t->min,
+                                 .max = t->max};
+        own->gemm(&tile);
+    }
+}
+
+static void product(const struct own *own, size_t k, size_t n, int form)
+{
+    float want[COLUMNS], *got = malloc(n * sizeof *got); /* its end is where AddressSanitizer sees it */
+    struct gemm_row t = {.x = x,
+                         .w = w,
+                         .start = form & 1 ? start : NULL,
+                         .sum = form & 2 ? sum : NULL,
+                         .y = got,
+                         .panel = own->gemm_nr * k,
+                         .k = k,
+                         .n = n,
+                         .min = form & 4 ? -0.5f : -INFINITY,
+                         .max = form & 4 ? 0.5f : INFINITY};
+    by_tiles(own, &t, want);
+    own->gemm_row(&t);
+    cr_assert(memcmp(want, got, n * sizeof *got) == 0, "%s: k %zu, n %zu, form %d", own->name, k, n, form);
+    free(got);
+}
+
+static void products(const struct own *own)
+{
+    fill(w, sizeof w / sizeof *w);
+    fill(x, COLUMNS);
+    fill(start, sizeof start / sizeof *start);
+    fill(sum, sizeof sum / sizeof *sum);
+    for (int i = 0; i < 300; i++) {
+        product(own, (size_t)cross_pick(1, DEPTH), (size_t)cross_pick(1, COLUMNS), i % 8);
+    }
+}
+
+static void steps(const struct own *own)
+{
+    float want, low, high;
+    for (int turn = 0; turn < 200; turn++) {
+        size_t n = (size_t)cross_pick(1, COLUMNS);
+        float *row = malloc(n * sizeof *row), *y = malloc(n * sizeof *y), min = 0.0f, max = 0.0f;
+        fill(row, n);
+        for (size_t i = 0; i < n; i++) {
+            row[i] = turn % 3 == 0 ? fabsf(row[i]) : row[i];
+            row[i] = cross_pick(0, 60) == 0 ? NAN : row[i];
+            min = row[i] < min ? row[i] : min;
+            max = row[i] > max ? row[i] : max;
+        }
+        own->range(row, n, &low, &high);
+        cr_assert(low == min && high == max, "%s: range of %zu", own->name, n);
+        const struct row_steps s = row_steps_of(min, max, turn % 2 == 0);
+        row[0] = turn % 5 == 0 ? INFINITY : row[0]; /* beyond the range */
+        own->steps(&s, row, y, n);
+        for (size_t i = 0; i < n; i++) {
+            want = row_step(&s, row[i]);
+            cr_assert(want == y[i] || (isnan(want) && isnan(y[i])), "%s: %a becomes %a, not %a", own->name,
+                      (double)row[i], (double)y[i], (double)want);
+        }
+        free(row);
+        free(y);
+    }
+}
+#endif
+
+Test(xnnpack_own_rows, products_and_steps_have_the_same_bits)
+{
+#ifdef OWN_X86
+    const struct own *all[] = {&own_plain, &own_avx2, &own_avx512};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (runs_here(all[i])) {
+            products(all[i]);
+            steps(all[i]);
+        }
+    }
+#endif
+}
+
+/* A row of a product is computed with panels side by side; its bits are those of a row among others. */
+Test(xnnpack_own_rows, one_row_of_a_product)
+{
+    for (int i = 0; i < 12; i++) {
+        int64_t k = cross_pick(1, 600), n = cross_pick(1, 300);
+        struct cross *c = cross_new(OP_Gemm);
+        cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){1, k}, false);
+        cross_range(c, -0.1f, 0.1f);
+        cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){k, n}, true);
+        if (i % 3 > 0) {
+            cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){1, i % 3 == 1 ? n : 1}, i % 2 == 0);
+        }
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_own_rows, steps_of_rows)
+{
+    const int64_t shapes[][3] = {{1, 49, 10}, {3, 7, 33}, {2, 300, 70}};
+    for (int i = 0; i < 6; i++) {
+        struct cross *c = cross_new(OP_RowRounding);
+        cross_input(c, PEN_DTYPE_F32, 3, shapes[i / 2], false);
+        cross_int(c, ATTR_axis, 1);
+        cross_int(c, ATTR_symmetric, i % 2);
+        cross_check(c);
+    }
+}
