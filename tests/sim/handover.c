@@ -48,10 +48,27 @@ static bool link_up(struct sim_dealer *link)
     return link->conn != NULL;
 }
 
+/* The old broker may answer a job that it has offered, when its time is over, and the new one as well: clients drop the second answer. */
+static void note_offer(struct sim *sim, zmq_msg_t *head)
+{
+    struct envelope env;
+    const uint8_t *meta;
+    if (envelope_decode(zmq_msg_data(head), zmq_msg_size(head), &env, &meta, NULL) != PEN_OK ||
+        env.type != FRAME_SUBMIT)
+        return;
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &sim->clients[i];
+        if (client->uuid == env.job.client && env.job.sequence - 1 < client->jobs_count)
+            client->jobs[env.job.sequence - 1].offers++;
+    }
+}
+
 static bool link_send(struct dealer *dealer, zmq_msg_t *frames, size_t count)
 {
     struct sim_dealer *link = dealer->socket;
     bool up = link_up(link);
+    if (up)
+        note_offer(link->sim, &frames[0]);
     if (up)
         net_say_frames(link->sim, link->conn, frames, count);
     for (size_t i = 0; i < count; i++)

@@ -222,9 +222,9 @@ static void answered(struct sim *sim, struct sim_client *client, const struct en
         return;
     }
     struct sim_job *job = &client->jobs[sequence - 1];
-    if (++job->results > job->sends)
-        sim_fail(sim, "job %016lx-%lu was sent %u times and answered %u times", (unsigned long)client->uuid,
-                 (unsigned long)sequence, job->sends, job->results);
+    if (++job->results > job->sends + job->offers)
+        sim_fail(sim, "job %016lx-%lu was sent %u times, offered %u times and answered %u times",
+                 (unsigned long)client->uuid, (unsigned long)sequence, job->sends, job->offers, job->results);
     if (!job->role && env->status == PEN_OK && value != job->answer && value != job->other)
         sim_fail(sim, "job %016lx-%lu asked for %u and was answered %u", (unsigned long)client->uuid,
                  (unsigned long)sequence, job->answer, value);

@@ -105,6 +105,7 @@ struct sim_job {
     double error_max;    /* that it allows; 0 = says nothing: contracts.c */
     bool exact;
     uint32_t sends, results;
+    uint32_t offers;     /* a draining broker offered it to its neighbour so often: each may be answered as well */
     uint64_t job_traces; /* of brokers that it was sent to: a bit for each */
     uint64_t asked_us;   /* it was made then, in the time of the broker with this number */
     uint32_t asked_of;
