@@ -30,9 +30,10 @@ from mutants_coverage import Coverage
 
 SECONDS = 60  # processor time for the tests of one fault
 WALL = 600  # and by the clock, however busy the machine is
+POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|ensembles|models|neighbours|pictures|refusals|sealed_pool|security|sequences|slices|types|versions)"
 FOLDERS = {  # folder: (programs with its code, pattern of its tests)
-    "broker": (["penstock-broker"], r"test_broker_\w+|broker_sim"),
-    "worker": (["penstock-worker"], r"test_worker_\w+|tsan_worker_slots"),
+    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}"),
+    "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}"),
     "engine/run": ([], r"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_worker_(?!wire)\w+"),
 }
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("
@@ -121,7 +122,7 @@ class Tests:
                 source = SOURCE / re.sub(r"CMakeFiles/[^/]+\.dir/", "", source)
                 texts.append(source.read_text() if source.exists() else "")
             self.words[name] = " ".join([name, *texts])
-            self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker)|process_start|PENSTOCK_BIN|pool_start", self.words[name]))
+            self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker)|process_start|PENSTOCK_BIN|pool_start|^e2e_", self.words[name]))
         if not mounts:  # tests that start programs cannot have those with the fault
             self.names = [name for name in self.names if not self.starts[name]]
 

@@ -55,7 +55,8 @@ class Build:
 
     def link(self, target):
         if target not in self.links:
-            self.links[target] = self.commands(target)[-1].removeprefix(": && ").removesuffix(" && :")
+            command = self.commands(target)[-1].removeprefix(": && ").removesuffix(" && :")
+            self.links[target] = command.replace("/./", "/")  # objects of another target come as FOLDER/./FILE: with one name a changed one takes its place
         return self.links[target]
 
     def object_of(self, path):
