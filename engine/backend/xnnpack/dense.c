@@ -466,6 +466,25 @@ static void copy_needed(const struct block *b, const struct origin *origins, siz
     }
 }
 
+#define ROOM 256 /* results of narrow rows that are next to each other for an activation */
+
+/* Rows of a few results each, apart from each other: a function of vectors takes them together. */
+static void act_narrow(const struct act *act, float *y, size_t stride, size_t rows, size_t cols)
+{
+    float room[ROOM];
+    const size_t most = ROOM / cols;
+    for (size_t r = 0; r < rows; r += most) {
+        const size_t count = rows - r < most ? rows - r : most;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(room + i * cols, y + (r + i) * stride, cols * sizeof *y);
+        }
+        isa_own()->unary(act->fn, room, room, count * cols, act->a, 0.0f);
+        for (size_t i = 0; i < count; i++) {
+            memcpy(y + (r + i) * stride, room + i * cols, cols * sizeof *y);
+        }
+    }
+}
+
 /* The activation and the nodes behind it over rows that are done. */
 static void act_rows(const struct block *b, size_t r, size_t rows)
 {
@@ -480,8 +499,13 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     const size_t n = whole ? rows * cols : cols;
     float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
     size_t at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0; /* in what is as large as the result */
-    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride, at += d->sum_stride) {
-        if (act->fn != UNARY_NONE) {
+    const bool narrow = !whole && cols < isa_own()->lanes && act->fn != UNARY_NONE;
+    if (narrow) {
+        act_narrow(act, y, d->y_stride, rows, cols);
+    }
+    for (size_t i = 0; i < (whole ? 1 : rows) && (!narrow || d->after != NULL);
+         i++, y += d->y_stride, at += d->sum_stride) {
+        if (act->fn != UNARY_NONE && !narrow) {
             isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
         }
         if (d->after != NULL) {
