@@ -84,10 +84,9 @@ static bool rows_collide(size_t rows, size_t stride)
     return most > 4;
 }
 
-/* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
-static bool is_wide(size_t out_w)
+bool dense_is_wide(size_t out_w)
 {
-    return out_w >= 2 * isa_own()->gemm_mr;
+    return out_w >= 2 * isa_own()->gemm_mr || out_w % isa_own()->gemm_mr == 0;
 }
 
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads)
@@ -105,7 +104,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
     d->apart = d->direct && rows_collide(d->m, image->pixel_stride);
-    d->banded = !d->direct && k <= GEMM_KC && is_wide(image->out_w) && image->dilation_w == 1 &&
+    d->banded = !d->direct && k <= GEMM_KC && dense_is_wide(image->out_w) && image->dilation_w == 1 &&
                 image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }

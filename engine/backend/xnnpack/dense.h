@@ -60,6 +60,8 @@ struct dense_image {
     size_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     size_t pad_top, pad_left;
 };
+/* Patches of output rows of this width are read in place; in shorter rows most tiles would be cut in pieces. */
+bool dense_is_wide(size_t out_w);
 /* A convolution's picture; channels: of one group. */
 struct dense_image dense_image_of_window(const struct window *w, size_t channels);
 /* A matrix [rows, k] with that many elements between rows: pixels of a picture one pixel wide. */
