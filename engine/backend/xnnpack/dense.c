@@ -95,6 +95,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                         .k = k,
                         .n = n,
                         .nr = isa_own()->gemm_nr,
+                        .mr = isa_own()->gemm_mr,
                         .y_stride = n,
                         .sum_stride = n,
                         .min = -INFINITY,
@@ -289,9 +290,9 @@ struct block {
 };
 
 /* Rows that a kernel reads for a tile of m rows. */
-static size_t rows_read(size_t m)
+static size_t rows_read(const struct dense *d, size_t m)
 {
-    size_t mr = isa_own()->gemm_mr;
+    const size_t mr = d->mr;
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
 }
 
@@ -310,7 +311,7 @@ static bool segment_in_place(const struct block *b, size_t r, size_t m)
     if (!patch_inside(g, first) || !patch_inside(g, &b->origins[r + m - 1])) {
         return false;
     }
-    const size_t x = (size_t)first->x + (rows_read(m) - 1) * g->stride_w + g->kernel_w;
+    const size_t x = (size_t)first->x + (rows_read(b->d, m) - 1) * g->stride_w + g->kernel_w;
     const size_t y = (size_t)first->y + (g->kernel_h - 1) * g->dilation_h;
     const size_t end = (size_t)(first->image - b->item->x) + (y * g->in_w + x) * g->channels;
     return end <= g->batch * g->in_h * g->in_w * g->channels + b->d->slack;
@@ -319,10 +320,10 @@ static bool segment_in_place(const struct block *b, size_t r, size_t m)
 /* No row of the tile from r on is copied. */
 static bool tile_in_place(const struct block *b, size_t r)
 {
-    const size_t mr = isa_own()->gemm_mr, end = b->rows - r < mr ? b->rows : r + mr;
     if (!b->d->banded) {
         return false;
     }
+    const size_t mr = b->d->mr, end = b->rows - r < mr ? b->rows : r + mr;
     for (size_t at = r; at < end; at += segment_rows(b, at, end - at)) {
         if (!segment_in_place(b, at, segment_rows(b, at, end - at))) {
             return false;
@@ -366,7 +367,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
 {
     const struct dense *d = b->d;
     const struct dense_item *i = b->item;
-    size_t mr = isa_own()->gemm_mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
+    const size_t mr = d->mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + panel_at(d, c, b->k0),
                           .next = next,
@@ -383,7 +384,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .last = b->k0 + b->kc == d->k,
                           .min = d->min,
                           .max = d->max};
-    bool copied = !d->direct || d->apart || d->form == GEMM_PAIRS || row + rows_read(m) > d->m;
+    bool copied = !d->direct || d->apart || d->form == GEMM_PAIRS || row + rows_read(d, m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
     if (tile_in_place(b, r)) {
@@ -414,7 +415,7 @@ static void panels_run(const struct block *b)
         /* tiles whose prefetches, a line for each k, cover a panel */
         const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
         const size_t lines = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc;
-        for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
+        for (size_t r = 0, tile = 0; r < b->rows; r += d->mr, tile++) {
             tile_run(b, r, c, tile < fetching ? next + tile * lines * 16 : b->item->panels);
         }
     }
@@ -449,7 +450,7 @@ static void copy_pairs(const struct block *b, const struct origin *origins, size
 /* A direct product copies only a last tile that is not full, or rows whose lines would push each other out of the cache. */
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
-    size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
+    const size_t mr = b->d->mr, last = b->rows / mr * mr;
     if (b->d->form == GEMM_PAIRS) {
         copy_pairs(b, origins, r, rows);
         return;
@@ -546,7 +547,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct dense *d = j->d;
     const struct dense_item *item = &j->items[unit / (j->row_blocks * j->col_blocks)];
-    const size_t mr = isa_own()->gemm_mr;
+    const size_t mr = d->mr;
     unit %= j->row_blocks * j->col_blocks;
     struct block b = {.d = d,
                       .item = item,
