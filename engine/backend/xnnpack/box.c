@@ -5,7 +5,8 @@
 #include "backend/xnnpack/isa.h"
 #include "graph/kept.h"
 
-#define RUN_BYTES 65536 /* of one unit of work */
+#define RUN_BYTES   65536 /* of one unit of work */
+#define SHORT_BYTES 256   /* of a row that is copied in place */
 
 void box_finish(struct box *b)
 {
@@ -64,6 +65,7 @@ struct job {
     uint8_t *y;
     int32_t turned;
     size_t outer, outer_unit;
+    size_t pieces, piece; /* of the turned dim: so many, each of so many elements */
 };
 
 static void elements_copy(size_t size, const uint8_t *x, ptrdiff_t x_step, uint8_t *y, ptrdiff_t y_step, size_t n)
@@ -101,7 +103,8 @@ static void row_copy(size_t size, const uint8_t *x, ptrdiff_t x_step, uint8_t *y
     }
 }
 
-static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y)
+/* Piece `at` of the turned dim; the whole row where none is. */
+static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y, size_t at)
 {
     const struct box *b = j->b;
     int32_t last = b->rank - 1;
@@ -110,10 +113,60 @@ static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y)
     if (KEPT(xnnpack_bytes) && j->turned >= 0 && b->size == 1) {
         isa_int()->interleave(from, (size_t)b->x_step[last], b->dim[last], to, b->dim[j->turned]);
     } else if (j->turned >= 0) {
-        isa_own()->transpose((const uint32_t *)(const void *)from, (size_t)b->x_step[last], (uint32_t *)(void *)to,
-                             (size_t)b->y_step[j->turned], b->dim[last], b->dim[j->turned]);
+        const size_t first = at * j->piece, left = b->dim[j->turned] - first, y_step = (size_t)b->y_step[j->turned];
+        isa_own()->transpose((const uint32_t *)(const void *)from + first, (size_t)b->x_step[last],
+                             (uint32_t *)(void *)to + first * y_step, y_step, b->dim[last],
+                             left < j->piece ? left : j->piece);
     } else {
         row_copy(b->size, from, b->x_step[last], to, b->y_step[last], b->dim[last]);
+    }
+}
+
+/* `count` rows next to each other in a dim, each of so many bytes: short ones take less time than a call of memcpy finds out how long they are. */
+static void rows_copy(const uint8_t *x, ptrdiff_t x_step, uint8_t *y, ptrdiff_t y_step, size_t bytes, size_t count)
+{
+    for (; count > 0; count--, x += x_step, y += y_step) {
+        if (bytes > SHORT_BYTES) {
+            memcpy(y, x, bytes);
+        } else if (bytes >= 32) {
+            for (size_t i = 0; i + 32 < bytes; i += 32) {
+                memcpy(y + i, x + i, 32);
+            }
+            memcpy(y + bytes - 32, x + bytes - 32, 32);
+        } else if (bytes >= 16) {
+            memcpy(y, x, 16);
+            memcpy(y + bytes - 16, x + bytes - 16, 16);
+        } else if (bytes >= 4) {
+            const size_t middle = bytes >= 8 ? 4 : 0; /* four bytes at both ends and beside them */
+            memcpy(y, x, 4);
+            memcpy(y + middle, x + middle, 4);
+            memcpy(y + bytes - 4 - middle, x + bytes - 4 - middle, 4);
+            memcpy(y + bytes - 4, x + bytes - 4, 4);
+        } else {
+            elements_copy(1, x, 1, y, 1, bytes);
+        }
+    }
+}
+
+/* Rows [first, end) of a box whose rows are one after the other in its last dim but one. */
+static void rows_task(const struct job *j, size_t first, size_t end)
+{
+    const struct box *b = j->b;
+    const int32_t inner = b->rank - 2;
+    const size_t bytes = b->dim[inner + 1] * b->size;
+    for (size_t o = first; o < end;) {
+        const size_t at = o % b->dim[inner], left = b->dim[inner] - at, count = end - o < left ? end - o : left;
+        size_t rest = o / b->dim[inner];
+        ptrdiff_t x = (ptrdiff_t)at * b->x_step[inner], y = (ptrdiff_t)at * b->y_step[inner];
+        for (int32_t d = inner - 1; d >= 0; d--) {
+            const ptrdiff_t index = (ptrdiff_t)(rest % b->dim[d]);
+            rest /= b->dim[d];
+            x += index * b->x_step[d];
+            y += index * b->y_step[d];
+        }
+        const ptrdiff_t size = (ptrdiff_t)b->size;
+        rows_copy(j->x + x * size, b->x_step[inner] * size, j->y + y * size, b->y_step[inner] * size, bytes, count);
+        o += count;
     }
 }
 
@@ -121,10 +174,17 @@ static void task(void *context, size_t unit)
 {
     const struct job *j = context;
     const struct box *b = j->b;
-    for (size_t o = unit * j->outer_unit; o < (unit + 1) * j->outer_unit && o < j->outer; o++) {
-        size_t rest = o;
+    const int32_t last = b->rank - 1;
+    const size_t first = unit * j->outer_unit,
+                 end = first + j->outer_unit < j->outer ? first + j->outer_unit : j->outer;
+    if (b->rank > 1 && j->turned < 0 && b->x_step[last] == 1 && b->y_step[last] == 1) {
+        rows_task(j, first, end);
+        return;
+    }
+    for (size_t o = first; o < end; o++) {
+        size_t rest = o / j->pieces;
         ptrdiff_t x = 0, y = 0;
-        for (int32_t d = b->rank - 2; d >= 0; d--) {
+        for (int32_t d = last - 1; d >= 0; d--) {
             if (d == j->turned) {
                 continue;
             }
@@ -133,7 +193,7 @@ static void task(void *context, size_t unit)
             x += index * b->x_step[d];
             y += index * b->y_step[d];
         }
-        inner_copy(j, x, y);
+        inner_copy(j, x, y, o % j->pieces);
     }
 }
 
@@ -154,18 +214,36 @@ static struct box row_cut(const struct box *b)
     return c;
 }
 
+/* The turned dim is cut so that a unit stays in the second cache and all threads have some; a piece is whole tiles of a transpose. */
+static void turned_cut(struct job *j)
+{
+    const struct box *b = j->b;
+    j->pieces = 1;
+    j->piece = j->turned >= 0 ? b->dim[j->turned] : 0;
+    if (j->turned < 0 || b->size != 4) {
+        return;
+    }
+    const size_t fit = RUN_BYTES / (b->dim[b->rank - 1] * b->size) / 16 * 16;
+    if (j->piece > fit && fit > 0) {
+        j->piece = fit;
+        j->pieces = (b->dim[j->turned] + fit - 1) / fit;
+    }
+}
+
 void box_copy(const struct box *b, const void *x, void *y, struct run *r)
 {
     struct box c = row_cut(b);
     struct job j = {.b = &c, .x = x, .y = y, .turned = c.size == 1 ? woven_dim(&c) : turned_dim(&c), .outer = 1};
     size_t inner = c.dim[c.rank - 1] * c.size;
     for (int32_t d = 0; d < c.rank - 1; d++) {
-        if (d == j.turned) {
-            inner *= c.dim[d];
-        } else {
-            j.outer *= c.dim[d];
-        }
+        j.outer *= d == j.turned ? 1 : c.dim[d];
     }
+    if (inner == 0 || j.outer == 0) {
+        return;
+    }
+    turned_cut(&j);
+    inner *= j.turned >= 0 ? j.piece : 1;
+    j.outer *= j.pieces;
     if (inner == 0) {
         return;
     }

@@ -84,10 +84,9 @@ static bool rows_collide(size_t rows, size_t stride)
     return most > 4;
 }
 
-/* Output rows of this width are read in place; shorter ones would cut most tiles in pieces. */
-static bool is_wide(size_t out_w)
+bool dense_is_wide(size_t out_w)
 {
-    return out_w >= 2 * isa_own()->gemm_mr;
+    return out_w >= 2 * isa_own()->gemm_mr || out_w % isa_own()->gemm_mr == 0;
 }
 
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads)
@@ -96,6 +95,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                         .k = k,
                         .n = n,
                         .nr = isa_own()->gemm_nr,
+                        .mr = isa_own()->gemm_mr,
                         .y_stride = n,
                         .sum_stride = n,
                         .min = -INFINITY,
@@ -105,7 +105,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                 image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                 image->out_w == image->in_w;
     d->apart = d->direct && rows_collide(d->m, image->pixel_stride);
-    d->banded = !d->direct && k <= GEMM_KC && is_wide(image->out_w) && image->dilation_w == 1 &&
+    d->banded = !d->direct && k <= GEMM_KC && dense_is_wide(image->out_w) && image->dilation_w == 1 &&
                 image->pixel_stride == image->channels;
     blocks_choose(d, threads);
 }
@@ -290,9 +290,9 @@ struct block {
 };
 
 /* Rows that a kernel reads for a tile of m rows. */
-static size_t rows_read(size_t m)
+static size_t rows_read(const struct dense *d, size_t m)
 {
-    size_t mr = isa_own()->gemm_mr;
+    const size_t mr = d->mr;
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
 }
 
@@ -311,7 +311,7 @@ static bool segment_in_place(const struct block *b, size_t r, size_t m)
     if (!patch_inside(g, first) || !patch_inside(g, &b->origins[r + m - 1])) {
         return false;
     }
-    const size_t x = (size_t)first->x + (rows_read(m) - 1) * g->stride_w + g->kernel_w;
+    const size_t x = (size_t)first->x + (rows_read(b->d, m) - 1) * g->stride_w + g->kernel_w;
     const size_t y = (size_t)first->y + (g->kernel_h - 1) * g->dilation_h;
     const size_t end = (size_t)(first->image - b->item->x) + (y * g->in_w + x) * g->channels;
     return end <= g->batch * g->in_h * g->in_w * g->channels + b->d->slack;
@@ -320,10 +320,10 @@ static bool segment_in_place(const struct block *b, size_t r, size_t m)
 /* No row of the tile from r on is copied. */
 static bool tile_in_place(const struct block *b, size_t r)
 {
-    const size_t mr = isa_own()->gemm_mr, end = b->rows - r < mr ? b->rows : r + mr;
     if (!b->d->banded) {
         return false;
     }
+    const size_t mr = b->d->mr, end = b->rows - r < mr ? b->rows : r + mr;
     for (size_t at = r; at < end; at += segment_rows(b, at, end - at)) {
         if (!segment_in_place(b, at, segment_rows(b, at, end - at))) {
             return false;
@@ -367,7 +367,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
 {
     const struct dense *d = b->d;
     const struct dense_item *i = b->item;
-    size_t mr = isa_own()->gemm_mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
+    const size_t mr = d->mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + panel_at(d, c, b->k0),
                           .next = next,
@@ -384,7 +384,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
                           .last = b->k0 + b->kc == d->k,
                           .min = d->min,
                           .max = d->max};
-    bool copied = !d->direct || d->apart || d->form == GEMM_PAIRS || row + rows_read(m) > d->m;
+    bool copied = !d->direct || d->apart || d->form == GEMM_PAIRS || row + rows_read(d, m) > d->m;
     t.x = copied ? b->copy + r * GEMM_LDX : i->x + row * d->image.pixel_stride + b->k0;
     t.x_stride = copied ? GEMM_LDX : d->image.pixel_stride;
     if (tile_in_place(b, r)) {
@@ -415,7 +415,7 @@ static void panels_run(const struct block *b)
         /* tiles whose prefetches, a line for each k, cover a panel */
         const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
         const size_t lines = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc;
-        for (size_t r = 0, tile = 0; r < b->rows; r += isa_own()->gemm_mr, tile++) {
+        for (size_t r = 0, tile = 0; r < b->rows; r += d->mr, tile++) {
             tile_run(b, r, c, tile < fetching ? next + tile * lines * 16 : b->item->panels);
         }
     }
@@ -450,7 +450,7 @@ static void copy_pairs(const struct block *b, const struct origin *origins, size
 /* A direct product copies only a last tile that is not full, or rows whose lines would push each other out of the cache. */
 static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
 {
-    size_t mr = isa_own()->gemm_mr, last = b->rows / mr * mr;
+    const size_t mr = b->d->mr, last = b->rows / mr * mr;
     if (b->d->form == GEMM_PAIRS) {
         copy_pairs(b, origins, r, rows);
         return;
@@ -463,6 +463,25 @@ static void copy_needed(const struct block *b, const struct origin *origins, siz
     }
     if (direct && last < b->rows && r + rows > last) {
         copy_rows(b, origins, last, mr);
+    }
+}
+
+#define ROOM 256 /* results of narrow rows that are next to each other for an activation */
+
+/* Rows of a few results each, apart from each other: a function of vectors takes them together. */
+static void act_narrow(const struct act *act, float *y, size_t stride, size_t rows, size_t cols)
+{
+    float room[ROOM];
+    const size_t most = ROOM / cols;
+    for (size_t r = 0; r < rows; r += most) {
+        const size_t count = rows - r < most ? rows - r : most;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(room + i * cols, y + (r + i) * stride, cols * sizeof *y);
+        }
+        isa_own()->unary(act->fn, room, room, count * cols, act->a, 0.0f);
+        for (size_t i = 0; i < count; i++) {
+            memcpy(y + (r + i) * stride, room + i * cols, cols * sizeof *y);
+        }
     }
 }
 
@@ -480,8 +499,13 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     const size_t n = whole ? rows * cols : cols;
     float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
     size_t at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0; /* in what is as large as the result */
-    for (size_t i = 0; i < (whole ? 1 : rows); i++, y += d->y_stride, at += d->sum_stride) {
-        if (act->fn != UNARY_NONE) {
+    const bool narrow = !whole && cols < isa_own()->lanes && act->fn != UNARY_NONE;
+    if (narrow) {
+        act_narrow(act, y, d->y_stride, rows, cols);
+    }
+    for (size_t i = 0; i < (whole ? 1 : rows) && (!narrow || d->after != NULL);
+         i++, y += d->y_stride, at += d->sum_stride) {
+        if (act->fn != UNARY_NONE && !narrow) {
             isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
         }
         if (d->after != NULL) {
@@ -523,7 +547,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct dense *d = j->d;
     const struct dense_item *item = &j->items[unit / (j->row_blocks * j->col_blocks)];
-    const size_t mr = isa_own()->gemm_mr;
+    const size_t mr = d->mr;
     unit %= j->row_blocks * j->col_blocks;
     struct block b = {.d = d,
                       .item = item,

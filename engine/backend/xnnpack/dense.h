@@ -60,6 +60,8 @@ struct dense_image {
     size_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     size_t pad_top, pad_left;
 };
+/* Patches of output rows of this width are read in place; in shorter rows most tiles would be cut in pieces. */
+bool dense_is_wide(size_t out_w);
 /* A convolution's picture; channels: of one group. */
 struct dense_image dense_image_of_window(const struct window *w, size_t channels);
 /* A matrix [rows, k] with that many elements between rows: pixels of a picture one pixel wide. */
@@ -68,7 +70,7 @@ struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride);
 struct dense {
     struct dense_image image;
     enum gemm_form form;         /* of the weights: dense_form_set */
-    size_t m, k, n, nr;          /* m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
+    size_t m, k, n, nr, mr;      /* mr, nr: of a tile; m = batch * out_h * out_w, k = kernel_h * kernel_w * channels */
     size_t y_stride, sum_stride; /* sum_stride: columns of the step's result, for whatever an epilogue reads */
     float min, max;
     size_t rows_block, cols_block; /* of one unit of work */

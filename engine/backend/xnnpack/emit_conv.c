@@ -51,11 +51,13 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
 
 /* ---- our matrix product ---- */
 
-#define FRAMED_CHANNELS 4 /* an image of up to so many channels is copied sooner than patches that cross its edges */
+#define FRAMED_CHANNELS 4  /* an image of up to so many channels is copied sooner than patches that cross its edges */
+#define FRAMED_WIDTH    64 /* and one of more channels where rows are so short that most tiles would have such patches */
 
 struct frame_job {
     const struct conv *c;
     const float *x;
+    size_t x_pixel; /* floats between pixels */
 };
 
 /* One row of an image. */
@@ -65,8 +67,15 @@ static void frame_task(void *context, size_t unit)
     const struct window *w = &j->c->w;
     const struct dense_image *g = &j->c->dense.image;
     size_t image = unit / w->in[0], row = unit % w->in[0];
-    memcpy(j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * w->channels,
-           j->x + unit * w->in[1] * w->channels, w->in[1] * w->channels * sizeof(float));
+    float *to = j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * w->channels;
+    const float *from = j->x + unit * w->in[1] * j->x_pixel;
+    if (j->x_pixel == w->channels) {
+        memcpy(to, from, w->in[1] * w->channels * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < w->in[1]; i++, to += w->channels, from += j->x_pixel) {
+        memcpy(to, from, w->channels * sizeof(float));
+    }
 }
 
 /* The picture with its padding as part of the image; false without memory. */
@@ -84,7 +93,8 @@ static bool frame_make(struct build *b, struct conv *c, struct dense_image *imag
 static bool wants_frame(const struct conv *c)
 {
     const struct window *w = &c->w;
-    return c->f.groups == 1 && c->f.in <= FRAMED_CHANNELS && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
+    const bool few = c->f.in <= FRAMED_CHANNELS, narrow = w->out[1] <= FRAMED_WIDTH && dense_is_wide(w->out[1]);
+    return c->f.groups == 1 && (few || narrow) && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
            w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
 }
 
@@ -108,7 +118,7 @@ static enum pen_status run_product(struct step *s, struct run *r)
     }
     const float *x = s->in[0];
     if (c->framed != NULL) {
-        struct frame_job j = {c, x};
+        struct frame_job j = {c, x, s->in_row[0]};
         parallel(r, frame_task, &j, c->w.batch * c->w.in[0]);
         x = c->framed;
     }
@@ -191,7 +201,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
     c->dense.max = c->act.max;
     c->dense.act = c->act;
     c->dense.slack = c->framed != NULL ? isa_own()->gemm_mr * image.stride_w * image.channels : 0;
-    b->rows_in = c->framed == NULL;
+    b->rows_in = 1;
     b->rows_out = true;
     b->step->scratch_bytes = dense_scratch_bytes(&c->dense, build_threads(b));
     c->product = product_take;

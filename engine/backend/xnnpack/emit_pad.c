@@ -3,8 +3,10 @@
 #include "backend/xnnpack/box.h"
 #include "backend/xnnpack/emitters.h"
 
+#define SHORT 16 /* elements: what is written one by one */
+
 /*
- * Pad, any dtype of whole bytes. Constant: the output is filled, then the kept part copied. Edge, reflect and wrap: every axis gets a table from output
+ * Pad, any dtype of whole bytes. Constant: what is around the kept part is filled, then that is copied. Edge, reflect and wrap: every axis gets a table from output
  * position to input position, and rows are gathered.
  */
 struct pad {
@@ -14,6 +16,8 @@ struct pad {
     int64_t *from[PEN_MAX_RANK]; /* [y.dim]; NULL in constant mode */
     struct box kept;
     size_t x_at, y_at;
+    int64_t first[PEN_MAX_RANK], count[PEN_MAX_RANK]; /* of y's positions in each dim: those that x has */
+    int32_t padded;                                   /* the last dim that y has more of than x; -1 = none */
     bool empty;
 };
 
@@ -43,13 +47,65 @@ static void pattern_fill(uint8_t *y, size_t count, const void *value, size_t siz
     }
 }
 
+/* Elements that y has more on both sides of `count` rows. */
+static void sides_fill(uint8_t *y, size_t row, size_t count, const size_t side[2], const void *value, size_t size)
+{
+    static const uint32_t zero = 0;
+    for (int k = 0; k < 2; k++) {
+        uint8_t *to = y + (k == 0 ? 0 : row - side[1] * size);
+        if (size == 4 && side[k] <= SHORT) {
+            const void *from = value != NULL ? value : &zero;
+            for (size_t r = 0; r < count; r++, to += row) {
+                for (size_t i = 0; i < side[k]; i++) {
+                    memcpy(to + i * 4, from, 4);
+                }
+            }
+            continue;
+        }
+        for (size_t r = 0; r < count && side[k] > 0; r++, to += row) {
+            pattern_fill(to, side[k], value, size);
+        }
+    }
+}
+
+/* What y has more than x from dim d on. */
+static void outside_fill(const struct pad *q, int32_t d, uint8_t *y, const void *value)
+{
+    size_t run = q->size;
+    for (int32_t k = d + 1; k < q->y.rank; k++) {
+        run *= (size_t)q->y.dim[k];
+    }
+    const size_t first = (size_t)q->first[d], count = (size_t)q->count[d];
+    const size_t side[2] = {first, (size_t)q->y.dim[d] - first - count};
+    if (d == q->padded) { /* only where no dim before it is there */
+        const size_t elements = run / q->size, sides[2] = {side[0] * elements, side[1] * elements};
+        sides_fill(y, run * (size_t)q->y.dim[d], 1, sides, value, q->size);
+        return;
+    }
+    pattern_fill(y, side[0] * run / q->size, value, q->size);
+    if (d + 1 == q->padded && d + 2 == q->y.rank) {
+        const size_t last[2] = {(size_t)q->first[d + 1], (size_t)(q->y.dim[d + 1] - q->first[d + 1] - q->count[d + 1])};
+        sides_fill(y + first * run, run, count, last, value, q->size);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            outside_fill(q, d + 1, y + (first + i) * run, value);
+        }
+    }
+    pattern_fill(y + (first + count) * run, side[1] * run / q->size, value, q->size);
+}
+
 static enum pen_status constant_run(struct step *s, struct run *r)
 {
     const struct pad *q = s->state;
-    pattern_fill(s->out[0], (size_t)shape_elements(&q->y), s->n->in_count > 2 ? s->in[2] : NULL, q->size);
-    if (!q->empty) {
-        box_copy(&q->kept, (const uint8_t *)s->in[0] + q->x_at * q->size, (uint8_t *)s->out[0] + q->y_at * q->size, r);
+    const void *value = s->n->in_count > 2 ? s->in[2] : NULL;
+    if (q->empty) {
+        pattern_fill(s->out[0], (size_t)shape_elements(&q->y), value, q->size);
+        return PEN_OK;
     }
+    if (q->padded >= 0) {
+        outside_fill(q, 0, s->out[0], value);
+    }
+    box_copy(&q->kept, (const uint8_t *)s->in[0] + q->x_at * q->size, (uint8_t *)s->out[0] + q->y_at * q->size, r);
     return PEN_OK;
 }
 
@@ -117,11 +173,15 @@ static void kept_make(struct pad *q)
 {
     ptrdiff_t x_run = 1, y_run = 1;
     q->kept = (struct box){.rank = q->x.rank, .size = q->size};
+    q->padded = -1;
     for (int32_t d = q->x.rank - 1; d >= 0; d--) {
         int64_t y0 = q->begin[d] > 0 ? q->begin[d] : 0, x0 = q->begin[d] < 0 ? -q->begin[d] : 0;
         int64_t count = q->x.dim[d] - x0 < q->y.dim[d] - y0 ? q->x.dim[d] - x0 : q->y.dim[d] - y0;
         q->empty = q->empty || count <= 0;
         q->kept.dim[d] = count > 0 ? (size_t)count : 0;
+        q->first[d] = y0;
+        q->count[d] = count;
+        q->padded = q->padded < 0 && count != q->y.dim[d] ? d : q->padded;
         q->kept.x_step[d] = x_run;
         q->kept.y_step[d] = y_run;
         q->x_at += (size_t)(x0 * x_run);

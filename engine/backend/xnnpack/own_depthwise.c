@@ -207,15 +207,52 @@ static void row_cut(const struct depthwise_row *d)
     }
 }
 
+/*
+ * Outputs of a tile: the last one overlaps the one before, and each has some work besides; so many that all together cost least. PIXELS / 2 to PIXELS, and
+ * out_w at most.
+ */
+static size_t width_of(size_t out_w)
+{
+    size_t best = PIXELS / 2, least = SIZE_MAX;
+    for (size_t p = PIXELS; p >= PIXELS / 2; p--) {
+        const size_t cost = (out_w + p - 1) / p * (p + 1);
+        if (p <= out_w && cost < least) {
+            best = p;
+            least = cost;
+        }
+    }
+    return best;
+}
+
 void OWN(own_depthwise)(const struct depthwise_row *d)
 {
     if (d->channels < OWN_LANES) {
         row_cut(d);
-    } else if (d->out_w >= PIXELS) {
-        row_whole(d, PIXELS);
-    } else if (d->out_w >= PIXELS / 2) {
-        row_whole(d, PIXELS / 2);
-    } else {
+        return;
+    }
+    if (d->out_w < PIXELS / 2) {
         row_narrow(d);
+        return;
+    }
+    switch (width_of(d->out_w)) {
+    case PIXELS:
+        row_whole(d, PIXELS);
+        break;
+    case PIXELS - 1:
+        row_whole(d, PIXELS - 1);
+        break;
+#if PIXELS > 4
+    case PIXELS - 2:
+        row_whole(d, PIXELS - 2);
+        break;
+#endif
+#if PIXELS > 6
+    case PIXELS - 3:
+        row_whole(d, PIXELS - 3);
+        break;
+#endif
+    default:
+        row_whole(d, PIXELS / 2);
+        break;
     }
 }

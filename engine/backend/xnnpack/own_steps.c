@@ -43,8 +43,9 @@ INLINE vf steps_of(const struct row_steps *s, vf x)
 {
     const vf high = all(127.0f), low = all(s->low), half = all(0x1.fffffep-2f);
     vf t = x * s->inverse + s->zero;
-    t = choose((vi)(t > high), high, choose((vi)(t > low), t, low));
-    t = __builtin_convertvector(__builtin_convertvector(t + choose((vi)(t < 0.0f), -half, half), vi), vf);
+    t = clamp(choose((vi)(t > low), t, low), low, high);
+    const vf signed_half = (vf)((vi)half | ((vi)t & (vi)all(-0.0f)));
+    t = __builtin_convertvector(__builtin_convertvector(t + signed_half, vi), vf);
     return choose((vi)(x != x), x, (t - s->zero) * s->scale);
 }
 

@@ -115,6 +115,27 @@ Test(xnnpack_conv, few_channels_in)
     }
 }
 
+/* Rows of whole tiles, and others: the picture is copied within its padding where most tiles would cross its edges. */
+Test(xnnpack_conv, rows_of_whole_tiles)
+{
+    const int64_t widths[] = {6, 12, 14, 18, 24, 28, 30, 42, 56, 64, 65};
+    for (int i = 0; i < 66; i++) {
+        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(3, 12), .kh = cross_pick(1, 5), .kw = cross_pick(2, 5)};
+        r.in = cross_pick(5, 28);
+        r.out = cross_pick(1, 40);
+        r.groups = 1;
+        r.stride = i % 3 == 0 ? 2 : 1;
+        r.dilation = i % 11 == 0 ? 2 : 1;
+        r.before = cross_pick(0, 2);
+        r.after = cross_pick(0, 2);
+        r.w = (widths[i % 11] - 1) * r.stride + (r.kw - 1) * r.dilation + 1 - r.before - r.after;
+        r.act = i % 3 == 1 ? ACT_CLAMP : i % 3 == 2 ? ACT_SWISH : ACT_NONE;
+        if (r.w > 0 && r.h + r.before + r.after > (r.kh - 1) * r.dilation) {
+            check(&r, true, i % 6 != 0);
+        }
+    }
+}
+
 Test(xnnpack_conv, same_padding_is_resolved)
 {
     const char *modes[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};

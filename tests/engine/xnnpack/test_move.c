@@ -59,6 +59,46 @@ Test(xnnpack_move, concat_and_split_along_each_axis)
     }
 }
 
+/* Rows of all lengths that are copied in place, with what lies between them left alone; and pieces of a transpose that threads share. */
+Test(xnnpack_move, rows_and_turns_of_any_length)
+{
+    for (int64_t i = 0; i < 160; i++) {
+        const int64_t long_row = i < 80 ? i : cross_pick(1, 400), rows = cross_pick(1, 50);
+        struct cross *c = cross_new(OP_Concat);
+        cross_input(c, types[i % 5], 3, (int64_t[]){2, rows, long_row}, false);
+        cross_input(c, types[i % 5], 3, (int64_t[]){2, rows, cross_pick(0, 9)}, i % 3 == 0);
+        cross_int(c, ATTR_axis, 2);
+        cross_check(c);
+        c = cross_new(OP_Transpose);
+        cross_input(c, F32, 3, (int64_t[]){2, i < 80 ? i % 20 : cross_pick(1, 150), i < 80 ? i : cross_pick(1, 3000)},
+                    false);
+        cross_ints(c, ATTR_perm, 3, (int64_t[]){0, 2, 1});
+        cross_check(c);
+    }
+}
+
+/* What is around the kept part is filled, and nothing else: more, fewer and as many in each dim. */
+Test(xnnpack_move, constants_around)
+{
+    for (int64_t i = 0; i < 120; i++) {
+        int64_t dims[4], pads[8] = {0};
+        for (int d = 0; d < 4; d++) {
+            dims[d] = cross_pick(1, 9);
+        }
+        for (int d = 0; d < 8; d++) {
+            const bool there = (i & 1 << d % 4) != 0;
+            pads[d] = there ? cross_pick(i > 60 && dims[d % 4] > 2 ? -1 : 0, d % 4 == 3 ? 20 : 3) : 0;
+        }
+        struct cross *c = cross_new(OP_Pad);
+        cross_input(c, types[i % 5], 4, dims, false);
+        cross_i64(c, 8, pads);
+        if (i % 3 != 0) {
+            cross_input(c, types[i % 5], 0, NULL, true);
+        }
+        cross_check(c);
+    }
+}
+
 Test(xnnpack_move, slices)
 {
     const int64_t rows[][9] = {/* starts, ends, steps of axes 0, 1, 2 */

@@ -1,4 +1,4 @@
-/* Each table's loops over one row: a product has the bits of the tile, the steps of a row those of the reference. */
+/* Each table's loops: a product of one row has the bits of the tile, the steps of a row those of the reference; narrow tiles, turns, sigmoids. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -83,6 +83,95 @@ static void products(const struct own *own)
     }
 }
 
+/* Tiles of any number of columns have the bits of a whole one, and write nothing beside theirs. */
+static void tiles(const struct own *own)
+{
+    float whole[14 * 40], some[14 * 40];
+    for (size_t i = 0; i < 400; i++) {
+        const size_t m = (size_t)cross_pick(1, (int64_t)own->gemm_mr), n = 1 + i % own->gemm_nr;
+        struct gemm_tile t = {.x = x,
+                              .w = w,
+                              .next = w,
+                              .bias = i & 1 ? start : NULL,
+                              .sum = i & 2 ? sum : NULL,
+                              .y_stride = 40,
+                              .sum_stride = 17,
+                              .x_stride = 11,
+                              .m = m,
+                              .n = own->gemm_nr,
+                              .k = (size_t)cross_pick(1, 30),
+                              .bands = (size_t)cross_pick(1, 2),
+                              .band_stride = 50,
+                              .first = (i & 4) == 0,
+                              .last = (i & 8) == 0,
+                              .min = -0.5f,
+                              .max = 0.5f};
+        fill(whole, sizeof whole / sizeof *whole);
+        memcpy(some, whole, sizeof some);
+        t.y = whole;
+        own->gemm(&t);
+        t.y = some;
+        t.n = n;
+        own->gemm(&t);
+        for (size_t r = 0; r < m; r++) {
+            cr_assert(memcmp(whole + r * 40, some + r * 40, n * sizeof *some) == 0, "%s: m %zu, n %zu", own->name, m,
+                      n);
+        }
+        t.y = whole;
+        fill(whole, sizeof whole / sizeof *whole);
+        memcpy(some, whole, sizeof some);
+        own->gemm(&t);
+        for (size_t at = 0; at < sizeof some / sizeof *some; at++) {
+            const bool mine = at / 40 < m && at % 40 < n;
+            cr_assert(mine || whole[at] == some[at], "%s: m %zu, n %zu writes beside it", own->name, m, n);
+        }
+    }
+}
+
+/* Every number comes where it belongs, and nothing else is written. */
+static void turns(const struct own *own)
+{
+    enum { MOST = 75 };
+    static uint32_t from[MOST * MOST], to[MOST * (MOST + 3)];
+    for (size_t i = 0; i < MOST * MOST; i++) {
+        from[i] = (uint32_t)i + 1;
+    }
+    for (size_t i = 0; i < 700; i++) {
+        const size_t rows = i < 400 ? 1 + i % 20 : (size_t)cross_pick(1, MOST),
+                     cols = i < 400 ? 1 + i / 20 : (size_t)cross_pick(1, MOST);
+        const size_t stride = rows + i % 4;
+        memset(to, 0, sizeof to);
+        own->transpose(from, MOST, to, stride, rows, cols);
+        for (size_t at = 0; at < sizeof to / sizeof *to; at++) {
+            const size_t c = at / stride, r = at % stride;
+            const uint32_t want = c < cols && r < rows ? from[r * MOST + c] : 0;
+            cr_assert(to[at] == want, "%s: %zu x %zu, stride %zu", own->name, rows, cols, stride);
+        }
+    }
+}
+
+/* Sigmoid and swish against double; far out they end as the formula does. */
+static void sigmoids(const struct own *own)
+{
+    const float ends[] = {88.0f, 89.0f, 128.0f, 1e30f, 3e38f};
+    for (int i = -30000; i < 30000; i++) {
+        const float at = (float)i * 1e-3f, v = i % 100 == 0 && i / 100 % 10 < 5 ? copysignf(ends[i / 100 & 3], at) : at;
+        float row[3] = {v, v, v}, y[3], z[3];
+        own->unary(UNARY_SIGMOID, row, y, 3, 0.0f, 0.0f);
+        own->unary(UNARY_SWISH, row, z, 3, 1.0f, 0.0f);
+        const double s = 1.0 / (1.0 + exp(-(double)v)), w0 = (double)v * s;
+        cr_assert(fabs((double)y[1] - s) <= 2e-7 && fabs((double)y[1] - s) <= 3e-6 * s + 1e-37, "%s: sigmoid %a is %a",
+                  own->name, (double)v, (double)y[1]);
+        cr_assert(fabs((double)z[1] - w0) <= 1e-6 + 4e-7 * fabs(w0), "%s: swish %a is %a", own->name, (double)v,
+                  (double)z[1]);
+    }
+    float odd[4] = {NAN, INFINITY, -INFINITY, 0.0f}, y[4];
+    own->unary(UNARY_SIGMOID, odd, y, 4, 0.0f, 0.0f);
+    cr_assert(isnan(y[0]) && y[1] == 1.0f && y[2] == 0.0f && y[3] == 0.5f, "%s", own->name);
+    own->unary(UNARY_SWISH, odd, y, 4, 1.0f, 0.0f);
+    cr_assert(isnan(y[0]) && y[1] == INFINITY && y[3] == 0.0f, "%s", own->name);
+}
+
 static void steps(const struct own *own)
 {
     float want, low, high;
@@ -112,13 +201,16 @@ static void steps(const struct own *own)
 }
 #endif
 
-Test(xnnpack_own_rows, products_and_steps_have_the_same_bits)
+Test(xnnpack_own_rows, each_table_has_the_same_results)
 {
 #ifdef OWN_X86
     const struct own *all[] = {&own_plain, &own_avx2, &own_avx512};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (runs_here(all[i])) {
             products(all[i]);
+            tiles(all[i]);
+            turns(all[i]);
+            sigmoids(all[i]);
             steps(all[i]);
         }
     }

@@ -68,6 +68,42 @@ Test(xnnpack_parts, branches_and_their_readers)
     }
 }
 
+/* A piece of a wider row is copied within its padding. */
+Test(xnnpack_parts, pieces_within_their_padding)
+{
+    for (int i = 0; i < 12; i++) {
+        const int64_t c = cross_pick(3, 26), other = cross_pick(1, 20), width = i % 2 == 0 ? 14 : cross_pick(5, 40);
+        struct few *f = few_new();
+        uint32_t x = few_input(f, 4, (int64_t[]){2, 7, width, c + other}), pieces[2];
+        few_split(f, x, 3, (int64_t[]){c, other}, 2, pieces);
+        few_output(f, conv(f, pieces[0], c, 20, (struct few_window){3, 1 + i % 3 / 2, 1, 1}));
+        few_output(f, conv(f, pieces[1], other, 9, (struct few_window){3, 1, 1, 1}));
+        few_run(f, UINT32_MAX);
+        cr_assert_eq(few_kernels(f, "view"), 1, "case %d", i);
+        few_free(f);
+    }
+}
+
+/* A few results in each row of a wider one: their activation takes rows together, and leaves what lies between them. */
+Test(xnnpack_parts, narrow_branches_with_activations)
+{
+    const int64_t acts[] = {ACT_SIGMOID, ACT_TANH, ACT_SWISH, ACT_LEAKY};
+    for (int i = 0; i < 24; i++) {
+        const int64_t c = cross_pick(8, 40), side = cross_pick(5, 30);
+        struct few *f = few_new();
+        uint32_t x = few_input(f, 4, (int64_t[]){1, side, side, c}), in[3];
+        for (int k = 0; k < 3; k++) {
+            in[k] = conv(f, x, c, k == 1 ? cross_pick(1, 15) : cross_pick(1, 40), POINT);
+            few_int(f, in[k], ATTR_act, acts[(i + k) % 4]);
+        }
+        in[1] = i % 2 == 0 ? in[1] : few_node(f, OP_Abs, 1, &in[1]);
+        few_output(f, concat(f, 3, in, 3));
+        few_run(f, UINT32_MAX);
+        cr_assert_eq(few_kernels(f, "view"), 1, "case %d", i);
+        few_free(f);
+    }
+}
+
 /* Pieces are read where they lie: by convolutions of each kind and by a later Concat; not by what knows nothing of rows. */
 Test(xnnpack_parts, pieces_of_a_split)
 {
