@@ -5,23 +5,27 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 usage() {
     cat <<'TEXT'
-usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--no-install] [--only SUITE[,SUITE...]]
+usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--tidy] [--no-install] [--only SUITE[,SUITE...]]
 
   --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
   --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 50 minutes)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
   --aarch64     builds the engine and the protocol for 64-bit Arm and runs their tests in an emulator, by hand
   --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz
+  --tidy        removes a build folder when its last suite has ended, but for DIR/test-logs: --full then needs 6 GB of disk, not 12;
+                CI=true in the environment means the same
   --no-install  does not look at packages
   --only        runs just these suites of: build tests long fault conformance quickstart asan tsan clang format fuzz soak aarch64
 TEXT
 }
 
-mode=quick build=build install=true only=
+mode=quick build=build install=true only= tidy=false
+[ "${CI:-}" != true ] || tidy=true
 while [ $# -gt 0 ]; do
     case $1 in
     --quick | --full | --soak | --aarch64) mode=${1#--} ;;
     --no-install) install=false ;;
+    --tidy) tidy=true ;;
     --build)
         build=${2:?"--build needs a folder"}
         shift
@@ -78,6 +82,33 @@ suite() {
     printf '== %s\n' "${times[-1]}"
 }
 
+# needs_space MB FOLDER: says so when there is less.
+needs_space() {
+    local free
+    free=$(df -Pm "$2" | awk 'NR == 2 { print $4 }')
+    [ "${free:-0}" -ge "$1" ] || {
+        echo "run.sh: $2 has $free MB free and this run needs $1 MB: make room there${3:-}" >&2
+        return 1
+    }
+}
+
+# Room for what the run leaves in build folders (measured, and a quarter more), for scratch folders of tests, and for shared memory.
+check_space() {
+    local mb=2000 hint=
+    [ $mode != full ] || mb=12000 hint=", or let --tidy remove each build folder when its suites have ended"
+    [ $mode != full ] || ! $tidy || mb=6000 hint=
+    [ -z "$only" ] || mb=1000 # what that needs may be there already
+    mkdir -p "$build" && needs_space $mb "$build" "$hint" && needs_space 1000 "${TMPDIR:-/tmp}" && needs_space 16 /dev/shm
+}
+
+# tidied SUITE FOLDER: no suite after this one needs the folder. The logs in it stay.
+tidied() {
+    $tidy && { [ -z "$only" ] || [[ $only == *,$1,* ]]; } || return 0
+    find "$2" -mindepth 1 -maxdepth 1 ! -name test-logs -exec rm -rf {} + 2>/dev/null
+    rmdir "$2" 2>/dev/null || true
+}
+
+# $target: what to build; empty: all
 # configure_and_build FOLDER CMAKE-OPTION...
 configure_and_build() {
     local folder=$1 generator=("Unix Makefiles")
@@ -95,7 +126,7 @@ configure_and_build() {
     rm -f "$folder.log"
     local log=$logs/build-$(basename "$folder").log
     echo "building $folder (the whole output: $log)"
-    cmake --build "$folder" --parallel "$jobs" >"$log" 2>&1 || {
+    cmake --build "$folder" --parallel "$jobs" ${target:+--target "$target"} >"$log" 2>&1 || {
         grep -E -A12 'FAILED|error:|undefined reference' "$log" | tail -n 200
         echo "run.sh: the build in $folder failed (above)"
         return 1
@@ -129,6 +160,7 @@ with_asan() {
 
 # Criterion forks in ways that TSan cannot follow: plain harnesses and the real programs are the subjects.
 with_tsan() {
+    local target=tests_tsan
     local options="ignore_noninstrumented_modules=1 halt_on_error=1 second_deadlock_stack=1 suppressions=$PWD/tests/support/tsan.supp"
     configure_and_build "$build-tsan" -DPENSTOCK_SANITIZE=thread -DPENSTOCK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
         run_ctest "$build-tsan" 'tsan' 1 TSAN_OPTIONS="$options" PENSTOCK_SLOW=8
@@ -161,6 +193,7 @@ fuzz_all() {
 # --- the run --------------------------------------------------------------------------------------------------------
 
 begin=$EPOCHREALTIME
+check_space || exit 1
 if $install; then
     deploy/install-deps.sh build test || exit 1
     [ $mode != aarch64 ] || deploy/install-deps.sh aarch64 || exit 1
@@ -191,10 +224,15 @@ else
         suite conformance tests/conformance/run.sh "$build/bin"
         suite quickstart tests/e2e/quickstart_test.sh "$build"
         suite format check_format
+        tidied build "$build"
         suite asan with_asan
+        tidied asan "$build-asan"
         suite tsan with_tsan
+        tidied tsan "$build-tsan"
         suite clang with_clang
+        tidied clang "$build-clang"
         suite fuzz fuzz_all
+        tidied fuzz "$build-fuzz"
     fi
 fi
 

@@ -59,6 +59,9 @@ run_one() {
     else
         tail -n 40 "$log" >&2
         echo "fuzz: $1 failed; the input lies in $build/$1-*, the log in $log" >&2
+        for input in "$build/$1"-*; do # the folder may be gone when somebody reads this (tests/run.sh --tidy)
+            [ ! -s "$input" ] || { echo "fuzz: ${input##*/} in base64:" && base64 "$input"; } >&2
+        done
     fi
 }
 
