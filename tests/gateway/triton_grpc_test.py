@@ -484,7 +484,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models.save_all(folder / "models")
-        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--allow-debug"])
+        pool = Pool(BIN, folder, [BIN / "penstock-worker", "--broker", "{workers}", "--models", folder / "models", "--slots", "1", "--threads", "1", "--allow-debug"],
+                    ["--liveness", "120s"])  # a worker that is stopped below is not lost, however busy the machine is
         gateway = pool.gateway("--grpc", "127.0.0.1:*", "--grpc-streams", "4")
         small = pool.gateway("--grpc", "127.0.0.1:*", "--max-body", "1MiB", "--max-head", "16KiB")
         check(wait_for(lambda: gateway.ask("v2/models/chain/ready").status == 200 and gateway.ask("v2/health/ready").status == 200

@@ -108,8 +108,9 @@ Test(settings, what_was_given_is_told_with_its_origin)
 {
     struct setting_given given = {.value = "untouched"};
     setenv("PENSTOCK_TAG", "c,d", 1);
-    cr_assert_eq(LOAD("--config", (char *)(uintptr_t)file_of("name = x\nspin = no\n"), "--spin"), PEN_OK, "%s",
-                 error.text);
+    const char *path = file_of("name = x\nspin = no\n");
+    cr_assert_eq(LOAD("--config", (char *)(uintptr_t)path, "--spin"), PEN_OK, "%s", error.text);
+    unlink(path);
     cr_assert(settings_given(store, "spin", &given) && given.origin == SETTING_BY_OPTION);
     cr_expect_str_eq(given.value, "true");
     cr_expect_str_eq(given.where, "--spin");
