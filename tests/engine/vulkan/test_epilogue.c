@@ -81,6 +81,31 @@ static void both(struct net *n)
     build_output(n->g, act(n, OP_Sigmoid, false, y));
 }
 
+/* Both sides computed, the right one the same for three of the batch: bias and Gelu, and the residual behind them. */
+static void batch_behind(struct net *n)
+{
+    uint32_t x = input(n, DIMS(2, 3, 18, 40)), r = input(n, DIMS(2, 3, 18, 45)), z = input(n, DIMS(2, 1, 40, 45));
+    uint32_t sum =
+        build_node(n->g, OP_Add, IDS(build_node(n->g, OP_MatMul, IDS(x, z)), build_weights(n->g, 5, DIMS(45))));
+    build_output(n->g, build_node(n->g, OP_Add, IDS(act(n, OP_Gelu, false, sum), r)));
+}
+
+/* The residual before the activation, in whole eights of outputs. */
+static void batch_before(struct net *n)
+{
+    uint32_t x = input(n, DIMS(3, 37, 64)), r = input(n, DIMS(3, 37, 72)), z = input(n, DIMS(3, 64, 72));
+    uint32_t sum =
+        build_node(n->g, OP_Add, IDS(build_node(n->g, OP_MatMul, IDS(x, z)), build_weights(n->g, 5, DIMS(72))));
+    build_output(n->g, act(n, OP_Relu, false, build_node(n->g, OP_Add, IDS(sum, r))));
+}
+
+/* A residual that broadcasts is a node of its own. */
+static void batch_broadcast(struct net *n)
+{
+    uint32_t x = input(n, DIMS(3, 20, 32)), r = input(n, DIMS(1, 20, 24)), z = input(n, DIMS(3, 32, 24));
+    build_output(n->g, build_node(n->g, OP_Add, IDS(build_node(n->g, OP_MatMul, IDS(x, z)), r)));
+}
+
 static void convolution(struct net *n)
 {
     uint32_t x = input(n, DIMS(1, 9, 7, 16)), r = input(n, DIMS(1, 9, 7, 20));
@@ -128,12 +153,20 @@ static const struct {
     void (*make)(struct net *n);
     uint32_t kernels; /* products and what is left of element-wise work */
 } rows[] = {
-    /* the first six on every family */
-    {"odd", odd, 1},       {"even", even, 1},
-    {"few", few, 1},       {"gemm", gemm, 1},
-    {"both", both, 2},     {"convolution", convolution, 1},
-    {"column", column, 2}, {"read_twice", read_twice, 2},
-    {"twice", twice, 2},   {"doubled", doubled, 2},
+    /* the first eight on every family */
+    {"odd", odd, 1},
+    {"even", even, 1},
+    {"few", few, 1},
+    {"gemm", gemm, 1},
+    {"both", both, 2},
+    {"convolution", convolution, 1},
+    {"batch_behind", batch_behind, 1},
+    {"batch_before", batch_before, 1},
+    {"batch_broadcast", batch_broadcast, 2},
+    {"column", column, 2},
+    {"read_twice", read_twice, 2},
+    {"twice", twice, 2},
+    {"doubled", doubled, 2},
 };
 
 static void net_make(struct net *n, void (*make)(struct net *n))
@@ -239,7 +272,7 @@ Test(vulkan_epilogue, a_product_computes_what_follows_it, .timeout = 280)
         if (reference == NULL) {
             cr_assert_eq(backend_reference.open(&config, &reference, &error), PEN_OK, "%s", error.text);
         }
-        for (size_t row = 0; row < (i == 0 ? sizeof rows / sizeof rows[0] : 6); row++) {
+        for (size_t row = 0; row < (i == 0 ? sizeof rows / sizeof rows[0] : 8); row++) {
             row_check(row, b, reference, all[i].bound, all[i].kernels);
         }
         device_close(b);

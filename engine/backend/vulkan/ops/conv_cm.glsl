@@ -284,16 +284,16 @@ void eight_store(uint m, uint g, uint piece, uint o4, vec4 low, vec4 high)
         }
         return;
     }
-    low += bias_of(g, o4);
+    low += bias_of(BATCH ? 0u : g, o4);
     uint at = m * p.out_c + y_base + 4u * o4;
     if (p.group_out % 8u != 0u) {
         four_store(at, 4u * o4, low);
         if (both) {
-            four_store(at + 4u, 4u * o4 + 4u, high + bias_of(g, o4 + 1u));
+            four_store(at + 4u, 4u * o4 + 4u, high + bias_of(BATCH ? 0u : g, o4 + 1u));
         }
         return;
     }
-    high += bias_of(g, o4 + 1u);
+    high += bias_of(BATCH ? 0u : g, o4 + 1u);
     [[unroll]] for (uint j = 0; j < 4u; j++) {
         low[j] = finished(low[j], at + j);
         high[j] = finished(high[j], at + 4u + j);

@@ -70,6 +70,10 @@ static enum pen_status gemm_pack(struct vk_pack *p)
 {
     struct sides s = sides_read(p->n);
     const struct value *b = node_in(p->g, p->n, 1), *c = p->n->op == OP_Gemm ? node_in(p->g, p->n, 2) : NULL;
+    if (p->n->op == OP_MatMul && b->shape.rank > 2) { /* a batch */
+        const int64_t outs = b->shape.dim[b->shape.rank - 1];
+        return outs > 0 ? next_bias_pack(p, (size_t)outs) : PEN_OK;
+    }
     if (b->data == NULL || b->shape.rank != 2) {
         return PEN_OK;
     }

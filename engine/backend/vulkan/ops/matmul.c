@@ -1,4 +1,4 @@
-#include "backend/vulkan/ops/product.h"
+#include "backend/vulkan/ops/epilogue.h"
 
 #include <string.h>
 
@@ -29,24 +29,32 @@ void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct 
     const struct vk_choice choice = vk_build_choose(b, &shape, NULL, false, false);
     const uint32_t tile = choice.tile;
     const bool tiled = choice.family == VK_FAMILY_TILED;
-    struct vk_act act = vk_act_read(b->n);
+    if (b->epilogue == NULL && vk_epilogue_waits(b, false)) {
+        return;
+    }
+    struct vk_product end = {.bias = VK_CELL_NONE, .act = vk_act_read(b->n)}; /* what follows the sums */
+    vk_epilogue_apply(b, &end);
     if (choice.family == VK_FAMILY_CM) {
-        struct vk_batch p = {.rows = m, .outs = n, .depth = k, .count = count, .act = act};
+        struct vk_batch p = {.rows = m, .outs = n, .depth = k, .count = count, .end = &end};
         memcpy(p.dim, dim, sizeof dim);
         memcpy(p.x_step, a_step, sizeof a_step);
         memcpy(p.w_step, b_step, sizeof b_step);
         p.x = vk_in_cell(b, 0);
         p.w = vk_in_cell(b, 1);
-        p.y = vk_out_cell(b, 0);
         vk_product_batch(b, &p, &choice);
         return;
     }
     struct vk_work *w = vk_dispatch(b, tiled ? SHADER_matmul_tiled : SHADER_matmul);
-    vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
-    vk_bind(w, vk_in_cell(b, 0), VK_READ);
+    const uint32_t x = vk_in_cell(b, 0);
+    vk_bind(w, end.y, VK_WRITE);
+    vk_bind(w, x, VK_READ);
     vk_bind(w, vk_in_cell(b, 1), VK_READ);
-    vk_spec_act(w, &act);
+    vk_bind(w, end.bias != VK_CELL_NONE ? end.bias : x, VK_READ);
+    vk_bind(w, end.adds != VK_RESIDUAL_NONE ? end.residual : x, VK_READ);
+    vk_spec_act(w, &end.act);
     vk_spec(w, tile);
+    vk_spec(w, end.bias != VK_CELL_NONE);
+    vk_spec(w, (uint32_t)vk_cell_wide(b, end.bias) << 1 | (uint32_t)end.adds);
     const size_t words[] = {m,         n,         k,         count,     dim[0],    dim[1],    dim[2],    dim[3],
                             a_step[0], a_step[1], a_step[2], a_step[3], b_step[0], b_step[1], b_step[2], b_step[3]};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {

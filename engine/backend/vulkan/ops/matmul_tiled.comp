@@ -48,7 +48,8 @@ void main()
         for (uint j = 0; j < 4u; j++) {
             uint n = n0 + tx + 16u * j;
             if (m < p.m && n < p.n) {
-                y[(i * p.m + m) * p.n + n] = TO_REAL(activate(sum[4u * t + j], ACT, ACT_A, ACT_B));
+                uint to = (i * p.m + m) * p.n + n;
+                y[to] = TO_REAL(finished(sum[4u * t + j], n, to));
             }
         }
     }

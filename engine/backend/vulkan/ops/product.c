@@ -168,10 +168,12 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
                                    .group_out = p->outs,
                                    .x = p->x,
                                    .weights = p->w,
-                                   .bias = VK_CELL_NONE,
-                                   .act = p->act};
+                                   .bias = p->end->bias,
+                                   .act = p->end->act,
+                                   .adds = p->end->adds,
+                                   .residual = p->end->residual};
     const struct launch l = {
-        .shader = cooperative_shader(b), .choice = *c, .rows = p->rows, .out4 = (p->outs + 3) / 4, .to = p->y};
+        .shader = cooperative_shader(b), .choice = *c, .rows = p->rows, .out4 = (p->outs + 3) / 4, .to = p->end->y};
     struct vk_work *work = product_dispatch(b, &one, &l);
     for (size_t i = 0; i < 4; i++) {
         vk_push(work, p->dim[i]);

@@ -23,12 +23,12 @@ struct vk_product {
 
 void vk_product(struct vk_build *b, const struct vk_product *p);
 
-/* A batch of products of matrices, both sides computed and dense: y[i] = act(x[..] w[..]). */
+/* A batch of products of matrices, both sides computed and dense: y[i] = act(x[..] w[..] + bias), perhaps with a residual. */
 struct vk_batch {
     size_t rows, outs, depth, count;
     size_t dim[4], x_step[4], w_step[4]; /* of the batch; steps in matrices, 0 = the same for all */
-    uint32_t x, w, y;                    /* cells */
-    struct vk_act act;
+    uint32_t x, w;                       /* cells */
+    const struct vk_product *end;        /* of it: y, bias, act and residual */
 };
 /* By family `cm`. */
 void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c);
