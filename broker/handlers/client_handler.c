@@ -12,6 +12,7 @@
 #include "door.h"
 #include "error_complete.h"
 #include "handover_in.h"
+#include "handover_out.h"
 #include "logline.h"
 #include "metrics_record.h"
 #include "neighbour_talk.h"
@@ -169,10 +170,15 @@ static void on_cancel(struct broker *broker, struct session *session, struct mes
     struct job *job = env->job.client == session->uuid ? jobs_find(&broker->jobs, env->job) : NULL;
     if (job && job->session->detached)
         return; /* it was accepted and belongs to the detached store; the verb `cancel` ends it */
-    if (job && job->state != JOB_DONE)
+    if (job && job->state != JOB_DONE) {
+        dispatch_recall(broker, job);
         answer_error(broker, job, PEN_ERR_CANCELLED, "the client cancelled the job");
-    else if (!job && env->job.client == session->uuid && !detached_cancel_fetch(broker, session, env) &&
-             !transfer_cancel(broker, session, env->job))
+        return;
+    }
+    if (!job && session->gave)
+        handover_recall(broker, env);
+    if (!job && env->job.client == session->uuid && !detached_cancel_fetch(broker, session, env) &&
+        !transfer_cancel(broker, session, env->job))
         submit_cancel(broker, session, env);
 }
 
@@ -296,6 +302,10 @@ static void take_message(struct broker *broker, struct message *message)
     struct session *session = session_by_peer(&broker->sessions, message->peer);
     if (!session && env.type == FRAME_SUBMIT && neighbours_guest(&broker->neighbours, message->peer)) {
         handover_take(broker, message, &env, meta);
+        return;
+    }
+    if (!session && env.type == FRAME_CANCEL && neighbours_guest(&broker->neighbours, message->peer)) {
+        handover_cancel(broker, message, &env);
         return;
     }
     if (!session) {

@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "control.pb-c.h"
 #include "detached.h"
+#include "dispatch.h"
 #include "owner.h"
 #include "send.h"
 
@@ -36,6 +37,7 @@ static enum pen_status cancel_live(struct broker *broker, const struct session *
     if (!admin && !own)
         return pen_error_set(reterr, PEN_ERR_DENIED,
                              "the job is not this key's; its secret or the role admin is needed to cancel it");
+    dispatch_recall(broker, job);
     answer_error(broker, job, PEN_ERR_CANCELLED, "cancelled by its id on request of another session");
     return PEN_OK;
 }

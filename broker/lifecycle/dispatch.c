@@ -19,6 +19,7 @@
 #include "send.h"
 
 #define DOUBTS_TOLD       4u
+#define DOUBTS_MAX        127u /* what a job has room to count */
 #define MESSAGE_BYTES_MAX (64u * 1024u * 1024u)
 
 /* ---- into the lanes ---- */
@@ -86,7 +87,7 @@ static void give_up(struct broker *broker, struct job *job, bool alone)
 static uint32_t doubts_max(const struct broker *broker, const struct worker *worker)
 {
     uint32_t most = (uint32_t)broker->options->max_attempts * (worker->hello->runs_alone ? DOUBTS_TOLD : 1u);
-    return most < UINT8_MAX ? most : UINT8_MAX;
+    return most < DOUBTS_MAX ? most : DOUBTS_MAX;
 }
 
 void dispatch_requeue(struct broker *broker, struct job *job, enum blame blame)
@@ -169,6 +170,16 @@ void dispatch_unhand(struct broker *broker, struct job *job)
     TAILQ_REMOVE(&handover->out, job, in_group);
     handover->count--;
     handover->bytes -= bytes;
+}
+
+void dispatch_recall(struct broker *broker, const struct job *job)
+{
+    struct neighbour *to = broker->neighbours.handover.to;
+    struct envelope cancel = envelope_make(FRAME_CANCEL);
+    if (job->state != JOB_HANDED || !to)
+        return;
+    cancel.job = job->id;
+    dealer_say(&to->dealer, cancel, NULL, 0);
 }
 
 void dispatch_detach(struct broker *broker, struct job *job)

@@ -27,6 +27,9 @@ void dispatch_detach(struct broker *broker, struct job *job);
 
 /* Takes a job (JOB_HANDED) from the list of those that another broker was offered; the caller places it anew. */
 void dispatch_unhand(struct broker *broker, struct job *job);
+/* The job ends here while another broker may have it (JOB_HANDED): that one is told CANCEL. Does nothing for a job in
+   any other state. */
+void dispatch_recall(struct broker *broker, const struct job *job);
 
 /* A worker has come back and still runs a job that waits in its lane: makes the run the job's dispatch again. False:
    the worker does not serve the job any more, or there is no memory. */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "answer.h"
 #include "job.pb-c.h"
 #include "keyring.h"
 #include "logline.h"
@@ -12,8 +13,9 @@
 #include "submit.h"
 #include "wire_reader.h"
 
-#define GRACE_US_MIN 5000000u /* the client has yet to hear where its job is, and to come here */
-#define GRACE_US_MAX (10u * 60u * 1000000u)
+#define GRACE_US_MIN  5000000u /* the client has yet to hear where its job is, and to come here */
+#define AWAITED_SHARE 2u       /* of --queue-bytes: what may wait here for clients that have yet to come */
+#define GRACE_US_MAX  (10u * 60u * 1000000u)
 
 /* Finds whose job it is: the last field of the meta. *ret_meta_bytes: of the meta without it. */
 static bool handed_find(const uint8_t *meta, size_t bytes, struct wire_field *ret_field, size_t *ret_meta_bytes)
@@ -48,6 +50,7 @@ static struct session *session_for(struct broker *broker, uint64_t uuid, const P
     struct session *session = session_new(&broker->sessions, uuid);
     if (!session)
         return NULL;
+    session_await(&broker->sessions, session, 0);
     session->tenant = tenant;
     session->identity = identity;
     session->lost_us = broker->now_us;
@@ -81,6 +84,34 @@ static enum pen_status session_of(struct broker *broker, uint64_t uuid, const st
     return *ret_session ? PEN_OK : pen_error_set(reterr, PEN_ERR_BUSY, "there is no room for another client");
 }
 
+static uint64_t message_bytes(const struct message *message)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < message->count; i++)
+        bytes += zmq_msg_size((zmq_msg_t *)(uintptr_t)&message->frames[i]);
+    return bytes;
+}
+
+/* A job for a client that is not here yet. Whoever may speak as a neighbour could fill this broker with such. */
+static enum pen_status room_of(const struct broker *broker, const struct session *session, uint64_t bytes,
+                               struct pen_error *reterr)
+{
+    const struct sessions *sessions = &broker->sessions;
+    uint64_t most = (uint64_t)broker->options->queue_bytes / AWAITED_SHARE;
+    if (session && !session->awaited)
+        return PEN_OK; /* its client is known here */
+    if (!session && sessions->awaited >= AWAITED_MAX)
+        return pen_error_set(reterr, PEN_ERR_BUSY, "%u clients have yet to come after their jobs; that is the limit",
+                             sessions->awaited);
+    if (bytes > most || sessions->awaited_bytes > most - bytes)
+        return pen_error_set(reterr, PEN_ERR_BUSY,
+                             "jobs of %" PRIu64
+                             " bytes wait here for clients that have yet to come, and this one has %" PRIu64
+                             "; they may have half of --queue-bytes",
+                             sessions->awaited_bytes, bytes);
+    return PEN_OK;
+}
+
 static enum pen_status take(struct broker *broker, struct message *message, const struct envelope *env,
                             const uint8_t *meta, struct pen_error *reterr)
 {
@@ -97,9 +128,16 @@ static enum pen_status take(struct broker *broker, struct message *message, cons
     if (env->transfer != 0 || env->flags & (FRAME_FLAG_FETCH | FRAME_FLAG_DETACHED) ||
         !handed_find(meta, env->meta_bytes, &field, &meta_bytes))
         return pen_error_set(reterr, PEN_ERR_INVALID, "it is no job that is handed over (JobMeta.handed)");
-    enum pen_status status = session_of(broker, env->job.client, &field, &session, reterr);
+    uint64_t bytes = message_bytes(message);
+    enum pen_status status = room_of(broker, session_find(&broker->sessions, env->job.client), bytes, reterr);
+    if (status == PEN_OK)
+        status = session_of(broker, env->job.client, &field, &session, reterr);
     own.meta_bytes = (uint32_t)meta_bytes; /* workers need not know whose it was */
-    return status == PEN_OK ? submit_try(broker, session, &own, meta, message, reterr) : status;
+    if (status == PEN_OK)
+        status = submit_try(broker, session, &own, meta, message, reterr);
+    if (status == PEN_OK && session->awaited)
+        session_await(&broker->sessions, session, bytes);
+    return status;
 }
 
 void handover_take(struct broker *broker, struct message *message, const struct envelope *env, const uint8_t *meta)
@@ -115,4 +153,13 @@ void handover_take(struct broker *broker, struct message *message, const struct 
     answer.job = env->job;
     answer.status = (uint8_t)status;
     port_send(broker->clients, message->peer, &answer, NULL, 0);
+}
+
+void handover_cancel(struct broker *broker, const struct message *message, const struct envelope *env)
+{
+    struct job *job = jobs_find(&broker->jobs, env->job);
+    if (!job || job->state == JOB_DONE || job->owner != OWNER_CLIENT || !job->session->awaited ||
+        !neighbours_may_ask(broker, message))
+        return;
+    answer_error(broker, job, PEN_ERR_CANCELLED, "it ended at the broker that handed it over");
 }

@@ -13,4 +13,7 @@
 
 void handover_take(struct broker *broker, struct message *message, const struct envelope *env, const uint8_t *meta);
 
+/* CANCEL from a neighbour: a job that was taken over ends, unless its client is here by now and says so itself. */
+void handover_cancel(struct broker *broker, const struct message *message, const struct envelope *env);
+
 #endif

@@ -43,8 +43,8 @@ static bool frames_fit(const struct broker *broker, const struct shared_message 
 static bool job_goes(const struct broker *broker, const struct job *job)
 {
     size_t header_bytes = zmq_msg_size((zmq_msg_t *)(uintptr_t)&job->request->frames[0]);
-    return job->state == JOB_QUEUED && job->owner == OWNER_CLIENT && !job->front && !job->alone && !job->debug &&
-           job->lane->model->sequence_idle_us == 0 &&
+    return job->state == JOB_QUEUED && job->owner == OWNER_CLIENT && !job->front && !job->offered && !job->alone &&
+           !job->debug && job->lane->model->sequence_idle_us == 0 &&
            header_bytes + HANDED_BYTES <= FRAME_ENVELOPE_BYTES + FRAME_META_BYTES_MAX &&
            frames_fit(broker, job->request);
 }
@@ -125,12 +125,12 @@ static bool offer(struct broker *broker, struct job *job)
     return true;
 }
 
-/* It waits here again. It may run elsewhere, too: then its client gets one of the two answers. */
+/* It waits here again, where its priority, deadline and arrival place it. It may run elsewhere, too: then its client gets one of the two answers. */
 static void take_back(struct broker *broker, struct job *job)
 {
     PEN_ASSERT(job->state == JOB_HANDED, "who comes back was handed over");
     dispatch_unhand(broker, job);
-    job->front = true;
+    job->offered = true;
     dispatch_queue(broker, job);
 }
 
@@ -163,6 +163,15 @@ void handover_answered(struct broker *broker, const struct neighbour *from, cons
     job->session->gave = true;
     job->owner = OWNER_HANDED;
     answer_error(broker, job, PEN_ERR_UNAVAILABLE, "another broker has it");
+}
+
+void handover_recall(struct broker *broker, const struct envelope *env)
+{
+    struct neighbour *to = broker->neighbours.handover.to;
+    struct envelope cancel = envelope_make(FRAME_CANCEL);
+    cancel.job = env->job;
+    if (to)
+        dealer_say(&to->dealer, cancel, NULL, 0);
 }
 
 /* Jobs of theirs may be gone with the neighbour: they send again what they have no answer to. */

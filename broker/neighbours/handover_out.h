@@ -4,8 +4,8 @@
  *
  * Steps of a job: JOB_QUEUED; SUBMIT with JobMeta.handed to the neighbour: JOB_HANDED; HANDED OK from there: the job ends
  * here without an answer (owner `handed`), and a RESUME sends its client after it. HANDED with another status, silence
- * for --liveness, or a neighbour that was started again: the job waits here again, before all others, and is not offered
- * a second time. The client is the one that holds a job until its answer has come, and sends it again wherever it goes;
+ * for --liveness, or a neighbour that was started again: the job waits here again, in its old place, and is not offered a
+ * second time. The client is the one that holds a job until its answer has come, and sends it again wherever it goes;
  * so either broker may end at each step, and the job still ends once.
  *
  * Stay here: jobs of clients that do not follow (ClientHello.follows), of sequences, suspects, jobs in debug mode,
@@ -25,6 +25,8 @@ bool handover_owes(const struct broker *broker);
 
 /* HANDED came from that neighbour. */
 void handover_answered(struct broker *broker, const struct neighbour *from, const struct envelope *env);
+/* A client cancels a job that is not here any more: the neighbour that may have it is told. */
+void handover_recall(struct broker *broker, const struct envelope *env);
 /* That neighbour has lost what it was told: the jobs that it was offered wait here again. */
 void handover_lost(struct broker *broker, const struct neighbour *from);
 

@@ -63,7 +63,8 @@ struct job {
     uint8_t attempts;         /* dispatches that began */
     uint8_t deaths : 7;       /* how many workers were lost while they had it: at most --max-attempts */
     bool debug : 1;           /* runs in debug mode: many times slower than the model's others */
-    uint8_t doubts;           /* in its last chances: deaths of workers that other brokers used, too; not in `deaths` */
+    bool offered : 1;         /* to another broker, and came back: not again */
+    uint8_t doubts : 7;       /* in its last chances: deaths of workers that other brokers used, too; not in `deaths` */
     bool front : 1;           /* requeued after a worker was lost: goes before all others */
     bool alone : 1;           /* suspect: must be the only job of its batch */
     bool isolated : 1;        /* in its present run the worker has nothing else */

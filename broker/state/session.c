@@ -121,6 +121,24 @@ struct session *session_new(struct sessions *sessions, uint64_t uuid)
     return session;
 }
 
+void session_await(struct sessions *sessions, struct session *session, uint64_t bytes)
+{
+    sessions->awaited += !session->awaited;
+    sessions->awaited_bytes += bytes;
+    session->awaited = true;
+    session->awaited_bytes += bytes;
+}
+
+static void await_no_more(struct sessions *sessions, struct session *session)
+{
+    PEN_ASSERT(sessions->awaited >= session->awaited && sessions->awaited_bytes >= session->awaited_bytes,
+               "a session that is awaited was counted, with its bytes");
+    sessions->awaited -= session->awaited;
+    sessions->awaited_bytes -= session->awaited_bytes;
+    session->awaited = false;
+    session->awaited_bytes = 0;
+}
+
 void session_free(struct sessions *sessions, struct session *session)
 {
     while (!TAILQ_EMPTY(&session->kept))
@@ -130,6 +148,7 @@ void session_free(struct sessions *sessions, struct session *session)
     table_remove(&sessions->by_peer, &session->link.by_peer);
     TAILQ_REMOVE(&sessions->all, session, in_all);
     sessions->count--;
+    await_no_more(sessions, session);
     effect_drop(&session->gone);
     effect_drop(&session->room);
     free(session);
@@ -140,6 +159,7 @@ void session_connect(struct sessions *sessions, struct session *session, uint32_
     table_remove(&sessions->by_peer, &session->link.by_peer);
     link_init(&session->link, peer, fd, now_us);
     table_insert(&sessions->by_peer, &session->link.by_peer, table_hash(&sessions->by_peer, peer, 0));
+    await_no_more(sessions, session);
     session->connected = true;
     session->missed = false; /* a client that says hello sends its unanswered jobs again */
 }

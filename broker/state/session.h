@@ -22,6 +22,7 @@
 #include "transfer_end.h"
 
 #define SESSIONS_MAX       65536u
+#define AWAITED_MAX        16384u /* sessions of clients that have yet to come after their jobs */
 #define TENANTS_MAX        1024u
 #define SESSION_NAME_BYTES 64u
 
@@ -50,14 +51,16 @@ struct session {
     struct job_list kept; /* by in_session, ascending sequence */
     uint32_t live_count;
     uint32_t unsent;
-    uint32_t sequences; /* number of open ones */
-    bool detached;      /* the broker's own, for detached jobs: it has no connection and does not end */
-    bool follows;       /* it goes where RESUME sends it */
-    bool gave;          /* jobs of it were handed to another broker */
-    bool told;          /* where: it was sent there once */
-    bool stays;         /* the other broker did not take a job of it: it goes only when nothing is left here */
-    bool notices;       /* it asked to be told why jobs wait: NOTICE */
-    bool missed;        /* a reply was dropped before it could be sent: the client must send its jobs again */
+    uint32_t sequences;     /* number of open ones */
+    bool detached;          /* the broker's own, for detached jobs: it has no connection and does not end */
+    uint64_t awaited_bytes; /* of its jobs, as they were taken over */
+    bool awaited;           /* its jobs came from another broker, and its client has yet to come */
+    bool follows;           /* it goes where RESUME sends it */
+    bool gave;              /* jobs of it were handed to another broker */
+    bool told;              /* where: it was sent there once */
+    bool stays;             /* the other broker did not take a job of it: it goes only when nothing is left here */
+    bool notices;           /* it asked to be told why jobs wait: NOTICE */
+    bool missed;            /* a reply was dropped before it could be sent: the client must send its jobs again */
 };
 TAILQ_HEAD(session_list, session);
 
@@ -66,6 +69,8 @@ struct sessions {
     struct table by_uuid, by_peer;
     struct session_list all;
     uint32_t count;
+    uint32_t awaited; /* sessions that are */
+    uint64_t awaited_bytes;
     struct job_list kept; /* by in_group, oldest first */
     uint64_t kept_count, kept_bytes, kept_bytes_max, kept_age_us;
     uint64_t dropped_unsent; /* replies dropped before their clients could read them */
@@ -92,6 +97,9 @@ struct session *session_new(struct sessions *sessions, uint64_t uuid); /* NULL: 
 void session_free(struct sessions *sessions,
                   struct session *session); /* drops its kept replies; `live` must be empty */
 
+/* Its jobs were taken over from another broker, so many bytes more of them; it counts as awaited until its client comes or
+   the session ends. */
+void session_await(struct sessions *sessions, struct session *session, uint64_t bytes);
 /* The client has said hello on that connection; an older connection is forgotten. */
 void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us);
 void session_disconnect(struct session *session, uint64_t now_us); /* the grace window begins */

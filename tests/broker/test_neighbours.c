@@ -519,3 +519,108 @@ Test(two_brokers, a_broker_of_an_older_version_hears_nothing_that_it_does_not_kn
     cr_expect_eq(here->broker.neighbours.all[0].heard_us, here->broker.now_us,
                  "a newer one in its place is heard at once");
 }
+
+/* ---- jobs that come back, or end while they are away ---- */
+
+Test(two_brokers, a_job_that_comes_back_keeps_its_place)
+{
+    struct wire_job urgent = {
+        .id = {ALICE, JOBS + 1}, .model = "plain", .no_digest = true, .dims = {1, 4000}, .priority = 1, .flags = 0};
+    here->options.drain_delay_us = 60000000;
+    six_jobs();
+    there->broker.drain_refuse_us = 0; /* it takes no new jobs */
+    drain();
+    cr_assert_eq(here->broker.live, JOBS);
+    desk_submit(here, 1, &urgent);
+    while (desk_next(&here->workers, FRAME_SUBMIT))
+        ;
+    desk_result(here, WORKER, (struct job_id){ALICE, 1}, 0, 9);
+    const struct sent *sent = desk_next(&here->workers, FRAME_SUBMIT);
+    cr_assert(sent);
+    cr_expect_eq(sent->env.job.sequence, JOBS + 1, "the urgent one goes first, not job %d",
+                 (int)sent->env.job.sequence);
+}
+
+Test(two_brokers, what_is_cancelled_while_it_is_offered_is_computed_nowhere)
+{
+    six_jobs();
+    broker_drain(&here->broker);
+    desk_run(here);
+    cr_assert_eq(there->broker.live, JOBS - running);
+    desk_cancel(here, 1, (struct job_id){ALICE, JOBS});
+    cr_expect_eq(there->broker.live, JOBS - running - 1);
+}
+
+Test(two_brokers, what_is_cancelled_after_it_was_handed_over_is_computed_nowhere)
+{
+    six_jobs();
+    drain();
+    desk_cancel(here, 1, (struct job_id){ALICE, JOBS});
+    cr_expect_eq(there->broker.live, JOBS - running - 1);
+}
+
+Test(two_brokers, a_cancel_of_the_old_broker_does_not_reach_a_client_that_has_come)
+{
+    uint8_t meta[256];
+    six_jobs();
+    broker_drain(&here->broker);
+    desk_run(here);
+    desk_say_client(there, 8, envelope_make(FRAME_CLIENT_HELLO), meta,
+                    wire_client_hello_follows(meta, ALICE, NULL, false, 1), 0);
+    desk_cancel(here, 1, (struct job_id){ALICE, JOBS});
+    cr_expect_eq(there->broker.live, JOBS - running);
+}
+
+Test(two_brokers, a_job_that_expires_while_it_is_offered_is_computed_nowhere)
+{
+    hello(here, 1, true, 1);
+    for (uint64_t i = 1; i <= JOBS; i++)
+        desk_submit(here, 1,
+                    &(struct wire_job){
+                        .id = {ALICE, i}, .model = "plain", .no_digest = true, .deadline_us = i == JOBS ? 1000000 : 0});
+    broker_drain(&here->broker);
+    desk_run(here);
+    uint64_t live = there->broker.live;
+    cr_assert_gt(live, 0);
+    desk_wait(here, 1100000);
+    cr_expect_eq(there->broker.live, live - 1);
+}
+
+/* ---- clients that are awaited ---- */
+
+Test(two_brokers, clients_that_have_yet_to_come_are_limited_in_number)
+{
+    six_jobs();
+    there->broker.sessions.awaited = AWAITED_MAX;
+    drain();
+    cr_expect_eq(there->broker.live, 0);
+    cr_expect_eq(here->broker.live, JOBS);
+    cr_expect_eq(there->broker.sessions.count, 0);
+    there->broker.sessions.awaited = 0;
+}
+
+Test(two_brokers, jobs_of_clients_that_have_yet_to_come_are_limited_in_bytes)
+{
+    uint8_t meta[256];
+    six_jobs();
+    there->options.queue_bytes = 2 * 9000; /* half of it for them: one job of 4000 bytes, but not the rest */
+    drain();
+    uint64_t taken = there->broker.stats.jobs_taken_over;
+    cr_expect(taken > 0 && taken < JOBS - running, "%lu were taken over", (unsigned long)taken);
+    cr_expect_eq(there->broker.sessions.awaited, 1);
+    cr_expect_gt(there->broker.sessions.awaited_bytes, 4000);
+    desk_say_client(there, 8, envelope_make(FRAME_CLIENT_HELLO), meta,
+                    wire_client_hello_follows(meta, ALICE, NULL, false, 1), 0);
+    cr_expect_eq(there->broker.sessions.awaited, 0, "it has come");
+    cr_expect_eq(there->broker.sessions.awaited_bytes, 0);
+}
+
+Test(two_brokers, an_awaited_client_that_never_comes_is_not_counted_for_good)
+{
+    six_jobs();
+    drain();
+    cr_expect_eq(there->broker.sessions.awaited, 1);
+    desk_wait(there, 6000000);
+    cr_expect_eq(there->broker.sessions.awaited, 0);
+    cr_expect_eq(there->broker.sessions.awaited_bytes, 0);
+}
