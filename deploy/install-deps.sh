@@ -70,6 +70,8 @@ test|libcriterion-dev|test framework
 test|mesa-vulkan-drivers|a Vulkan device that computes on the CPU
 test|python3-pil|pictures are compared with it
 test|python3-numpy|the same
+test|chromium|the gateway's page to try a model is opened in it
+test|protobuf-compiler|the messages' descriptors of the Python client
 test|spirv-tools|checks the shaders that no such device runs
 test|vulkan-validationlayers|every Vulkan test runs under them
 test|redis-server|the cache tests start their own instances (the package's own service is not used)

@@ -8,6 +8,7 @@ Exif 1 to 8), PNG (1 to 16 bits, grey, colour, palette, alpha, interlaced), WebP
 """
 import argparse
 import io
+import os
 import random
 import struct
 import subprocess
@@ -21,6 +22,9 @@ try:
     import PIL
     from PIL import Image, ImageOps
 except ImportError:
+    other = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock/clients/bin/python"  # tests/run.sh makes it
+    if other.exists() and Path(sys.prefix) != other.parent.parent:
+        os.execv(other, [str(other), *sys.argv])
     print("Pillow and NumPy are not here: install python3-pil and python3-numpy.\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
