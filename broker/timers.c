@@ -64,7 +64,6 @@ static void expire_jobs(struct broker *broker)
             continue;
         }
         char text[EXPIRY_TEXT_BYTES];
-        dispatch_recall(broker, job);
         answer_error(broker, job, PEN_ERR_DEADLINE, expiry_text(job, text));
     }
 }

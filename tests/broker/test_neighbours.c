@@ -583,6 +583,7 @@ Test(two_brokers, a_job_that_expires_while_it_is_offered_is_computed_nowhere)
     uint64_t live = there->broker.live;
     cr_assert_gt(live, 0);
     desk_wait(here, 1100000);
+    desk_wait(there, 1000);
     cr_expect_eq(there->broker.live, live - 1);
 }
 
