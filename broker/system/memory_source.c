@@ -11,23 +11,11 @@
 #include "large_block.h"
 #include "memory.h"
 
-#define GROUPS_ROOT "/sys/fs/cgroup"
-
 static size_t text_read(int fd, char *text, size_t bytes)
 {
     ssize_t got = fd < 0 ? -1 : pread(fd, text, bytes - 1, 0);
     text[got > 0 ? got : 0] = '\0';
     return got > 0 ? (size_t)got : 0;
-}
-
-static void groups_find(struct memory_groups *groups)
-{
-    char own[4096];
-    int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-    text_read(fd, own, sizeof own);
-    if (fd >= 0)
-        close(fd);
-    memory_groups_open(groups, own, GROUPS_ROOT);
 }
 
 static uint64_t limit_of(__rlimit_resource_t resource)
@@ -96,7 +84,7 @@ void memory_source_init(struct memory_files *files, uint64_t setting_bytes, stru
 {
     *files = (struct memory_files){.setting_bytes = setting_bytes};
     files->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    groups_find(&files->groups);
+    memory_groups_open_own(&files->groups);
     memory_reserve_hold();
     if (files->groups.count > 0)
         memory_reserve_watch(groups_left, files);

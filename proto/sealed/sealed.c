@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,12 @@ struct sealed {
 };
 
 static atomic_uint blocks_open, blocks_max;
+static struct memory_groups own;
+
+static void groups_open(void)
+{
+    memory_groups_open_own(&own);
+}
 
 static unsigned blocks_limit(void)
 {
@@ -99,10 +106,36 @@ static bool pieces_write(int fd, const struct sealed_piece *pieces, size_t count
     return end > 0;
 }
 
+/* Opened once: a process seldom changes its groups, and their limits are read anew each time. */
+static const struct memory_groups *groups_own(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, groups_open);
+    return &own;
+}
+
+bool sealed_room(const struct memory_groups *groups, size_t bytes)
+{
+    uint64_t limit, used;
+    if (!memory_groups_read(groups, false, &limit, &used) || (used <= limit / 2 && bytes <= limit / 2 - used))
+        return true;
+    return memory_groups_read(groups, true, &limit, &used) && used <= limit / 2 && bytes <= limit / 2 - used;
+}
+
+static size_t pieces_bytes(const struct sealed_piece *pieces, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    return bytes;
+}
+
 struct sealed *sealed_copy(const struct sealed_piece *pieces, size_t count, size_t *ret_offsets)
 {
     size_t bytes = 0;
-    int fd = sealed_full() ? -1 : memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (sealed_full() || !sealed_room(groups_own(), pieces_bytes(pieces, count)))
+        return NULL;
+    int fd = memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return NULL;
     if (!pieces_write(fd, pieces, count, ret_offsets, &bytes) || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory_group.h"
 #include "penstock/status.h"
 
 #define SEALED_BLOCKS_MAX 8192u /* of one process; fewer where it may open fewer files: a quarter of these */
@@ -26,10 +27,16 @@ struct sealed_piece {
 
 /*
  * Copies the pieces into a new sealed block. ret_offsets: where each one begins, a multiple of 64. One reference for the
- * caller. NULL: no memory, no descriptor, the cap is reached, or this system has no sealed memory; the caller sends the
- * bytes another way.
+ * caller. NULL: no memory, no descriptor, the cap is reached, no room in the control group, or this system has no sealed
+ * memory; the caller sends the bytes another way.
  */
 struct sealed *sealed_copy(const struct sealed_piece *pieces, size_t count, size_t *ret_offsets);
+
+/*
+ * Whether a block of so many bytes leaves half of the limit of each of these control groups to other things. A block counts in
+ * its maker's group for as long as a reader or a cache holds it, and where that group is full the kernel kills the maker.
+ */
+bool sealed_room(const struct memory_groups *groups, size_t bytes);
 
 struct sealed_need {
     size_t bytes; /* from its beginning on */

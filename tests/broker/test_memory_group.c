@@ -6,6 +6,7 @@
 
 #include "folder.h"
 #include "memory_group.h"
+#include "sealed.h"
 
 #define MIB       ((uint64_t)1 << 20)
 #define NONE_V1   "9223372036854771712\n"
@@ -159,4 +160,18 @@ Test(memory_group, what_is_not_a_number_is_no_limit)
         plant("/a", "memory.max", texts[i]);
         expect_none();
     }
+}
+
+Test(memory_group, sealed_memory_leaves_half_of_a_limit)
+{
+    cr_expect(sealed_room(&groups, 64 * MIB), "there is no limit");
+    plant_group("/a", V2("67108864"), "16777216"); /* 64 MiB, 16 of them used */
+    memory_groups_open(&groups, "0::/a\n", root);
+    cr_expect(sealed_room(&groups, 16 * MIB));
+    cr_expect_not(sealed_room(&groups, 16 * MIB + 1));
+    plant("/a", "memory.current", "50331648");
+    cr_expect_not(sealed_room(&groups, 1));
+    plant("/a", "memory.stat", "inactive_file 20971520\n"); /* pages of files go when memory is needed */
+    cr_expect(sealed_room(&groups, 4 * MIB));
+    cr_expect_not(sealed_room(&groups, 4 * MIB + 1));
 }

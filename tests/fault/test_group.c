@@ -154,19 +154,22 @@ struct tally {
     char sentence[PEN_ERROR_TEXT_BYTES]; /* of the last error */
 };
 
+static pen_result *answer(pen_job *job, struct tally *tally)
+{
+    pen_result *result = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(pen_job_wait(job, (int64_t)support_slow(90000) * 1000, &result, &error), PEN_OK, "%s", error.text);
+    tally->by_status[pen_result_status(result)]++;
+    if (pen_result_status(result) != PEN_OK)
+        snprintf(tally->sentence, sizeof tally->sentence, "%s", pen_result_error(result));
+    pen_job_free(job);
+    return result;
+}
+
 static void answers(pen_job *jobs[], size_t count, struct tally *tally)
 {
-    for (size_t i = 0; i < count; i++) {
-        pen_result *result = NULL;
-        struct pen_error error = {.status = PEN_OK};
-        cr_assert_eq(pen_job_wait(jobs[i], (int64_t)support_slow(90000) * 1000, &result, &error), PEN_OK, "%s",
-                     error.text);
-        tally->by_status[pen_result_status(result)]++;
-        if (pen_result_status(result) != PEN_OK)
-            snprintf(tally->sentence, sizeof tally->sentence, "%s", pen_result_error(result));
-        pen_result_free(result);
-        pen_job_free(jobs[i]);
-    }
+    for (size_t i = 0; i < count; i++)
+        pen_result_free(answer(jobs[i], tally));
     for (size_t i = 0; i < PEN_STATUS_COUNT; i++)
         if (tally->by_status[i])
             printf("%s %zu\n", pen_status_name((enum pen_status)i), tally->by_status[i]);
@@ -250,13 +253,18 @@ Test(group, broker_in_a_small_group_refuses_before_the_kernel_kills)
     folder_free(models);
 }
 
-/* Each answered OK, or with a typed error that says why. */
+/* Each answered OK, or with a typed error that says why. All results are held until the last one is there: where they lie in
+   memory of the worker's group, they fill it. */
 static void worker_takes(const uint8_t *bytes, uint32_t rows, size_t count, struct tally *tally)
 {
     pen_job *jobs[16];
+    pen_result *results[16];
     for (size_t i = 0; i < count; i++)
         jobs[i] = submit_rows(bytes, rows);
-    answers(jobs, count, tally);
+    for (size_t i = 0; i < count; i++)
+        results[i] = answer(jobs[i], tally);
+    for (size_t i = 0; i < count; i++)
+        pen_result_free(results[i]);
     cr_assert(process_alive(pool.workers[0]), "%s", process_err(pool.workers[0]));
     jobs_are_answered(20);
 }

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT_NONE (UINT64_C(1) << 60) /* version 1 says "no limit" by a number near 2^63 */
+#define GROUPS_ROOT "/sys/fs/cgroup"
+#define OWN_BYTES   4096u
+#define LIMIT_NONE  (UINT64_C(1) << 60) /* version 1 says "no limit" by a number near 2^63 */
 
 /* Version 2 is mounted at the root or, beside version 1, in a folder of it. */
 static const struct group_kind {
@@ -113,6 +115,17 @@ void memory_groups_open(struct memory_groups *groups, const char *own, const cha
         }
         own += length + (own[length] == '\n');
     }
+}
+
+void memory_groups_open_own(struct memory_groups *groups)
+{
+    char own[OWN_BYTES];
+    int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, own, sizeof own - 1) : 0;
+    own[got > 0 ? got : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+    memory_groups_open(groups, own, GROUPS_ROOT);
 }
 
 void memory_groups_close(struct memory_groups *groups)

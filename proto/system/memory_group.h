@@ -3,7 +3,7 @@
  *
  * A limit holds for all groups below it, so each group from our own up to the mount counts; the one with the least
  * memory left is reported. The files stay open, because a limit may be set, raised or removed while we run.
- * Threads: owner.
+ * Threads: owner; memory_groups_read any.
  */
 #ifndef MEMORY_GROUP_H
 #define MEMORY_GROUP_H
@@ -28,6 +28,8 @@ struct memory_groups {
  * belongs to another namespace), the part that exists is used. Having no group at all is fine.
  */
 void memory_groups_open(struct memory_groups *groups, const char *own, const char *root);
+/* The groups of this process, where the system mounts them. */
+void memory_groups_open_own(struct memory_groups *groups);
 void memory_groups_close(struct memory_groups *groups);
 
 /* False: no group has a limit. thorough: does not count pages of files as used, because the kernel drops them when
