@@ -39,6 +39,7 @@ struct rnn {
     bool apart;                                  /* the two directions run at the same time */
     size_t gates_at, state_at, cell_at, part_at; /* offsets into scratch */
     size_t apart_bytes;                          /* from one direction's to the other's; 0 = both use the same */
+    size_t product_bytes; /* the same for what products copy: threads divide it by each product's own measure */
 };
 
 static size_t directions_of(const struct node *n)
@@ -175,12 +176,13 @@ static float *scratch_at(const struct step *s, size_t at, size_t d)
     return (float *)(void *)((uint8_t *)s->scratch + at + d * q->apart_bytes);
 }
 
-/* y = x * w (+ sum). */
-static void product(const struct step *s, const struct dense *d, const struct dense_weights *w, const float *x,
-                    const float *sum, float *y, struct run *r)
+/* y = x * w (+ sum), for direction d. */
+static void product(const struct step *s, size_t d, const struct dense *dense, const struct dense_weights *w,
+                    const float *x, const float *sum, float *y, struct run *r)
 {
+    const struct rnn *q = s->state;
     struct dense_item item = {.x = x, .panels = w->data, .bias = dense_bias(w), .sum = sum, .y = y};
-    dense_run(d, &item, 1, s->scratch, r);
+    dense_run(dense, &item, 1, (uint8_t *)s->scratch + d * q->product_bytes, r);
 }
 
 static const struct dense_weights *weights_at(const struct rnn *q, size_t at)
@@ -257,13 +259,13 @@ static void gru_cell(const struct step *s, const struct rnn *q, size_t d, float 
     const struct own *own = isa_own();
     size_t n = q->p->hidden;
     float *candidate = part, *reset = part + q->batch * n;
-    product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates, gates, r);
+    product(s, d, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates, gates, r);
     for (size_t b = 0; b < q->batch; b++) {
         float *z = gates + b * 3 * n;
         activate(q, &q->act[d][0], z, 2 * n);
         own->binary(BINARY_MUL, z + n, 1, h + b * n, 1, reset + b * n, n);
     }
-    product(s, &q->last, weights_at(q, q->p->last_at[d]), q->reset_after ? h : reset, NULL, candidate, r);
+    product(s, d, &q->last, weights_at(q, q->p->last_at[d]), q->reset_after ? h : reset, NULL, candidate, r);
     for (size_t b = 0; b < q->batch; b++) {
         float *c = candidate + b * n, *from = gates + b * 3 * n;
         if (q->reset_after) {
@@ -296,7 +298,7 @@ static void state_end(const struct step *s, uint32_t output, size_t d, size_t co
 static void direction_begin(const struct step *s, size_t d, struct run *r)
 {
     const struct rnn *q = s->state;
-    product(s, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, scratch_at(s, q->gates_at, d), r);
+    product(s, d, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, scratch_at(s, q->gates_at, d), r);
 }
 
 /* Step by step. */
@@ -319,7 +321,7 @@ static void direction_run(const struct step *s, size_t d, struct run *r)
         if (q->gru) {
             gru_cell(s, q, d, gates + t * row, h, part, r);
         } else {
-            product(s, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
+            product(s, d, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
             lstm_cell(q, q->act[d], peepholes, gates + t * row, c, h, part);
         }
         if (s->n->out_count > 0 && s->out[0] != NULL) {
@@ -414,8 +416,10 @@ static enum pen_status rnn_build(struct build *b)
     at = at > other ? at : other;
     other = dense_scratch_bytes(&q->last, threads);
     at = at > other ? at : other;
-    const size_t shared = at;
     q->apart = directions_of(b->n) == 2 && threads > 1 && threads < APART_THREADS;
+    q->product_bytes = q->apart ? (at + 63) / 64 * 64 : 0;
+    at += q->product_bytes;
+    const size_t shared = at;
     q->gates_at = piece(&at, q->steps * q->batch * all);
     q->state_at = piece(&at, q->batch * h);
     q->cell_at = piece(&at, q->batch * h);
