@@ -20,15 +20,17 @@
 #define ALIGN       64u
 #define STAT_BLOCK  512u /* st_blocks counts in these */
 #define SHARE_FILES 4u   /* blocks may have this part of the files that the process may open */
+#define SPARE_FILES 12u  /* and leave so many to connections; at most a quarter */
 
 struct sealed {
     atomic_uint references;
     int fd;
+    bool high;
     size_t bytes;
     uint8_t *data;
 };
 
-static atomic_uint blocks_open, blocks_max;
+static atomic_uint blocks_open, blocks_max, blocks_high;
 static struct memory_groups own;
 
 static void groups_open(void)
@@ -50,9 +52,19 @@ static unsigned blocks_limit(void)
     return limit;
 }
 
+/* The kernel gives the lowest number that is free: a high one tells that few descriptors are left. */
+static bool high(int fd)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return false;
+    const rlim_t quarter = files.rlim_cur / SHARE_FILES, spare = quarter < SPARE_FILES ? quarter : SPARE_FILES;
+    return (rlim_t)fd >= files.rlim_cur - spare;
+}
+
 bool sealed_full(void)
 {
-    return atomic_load(&blocks_open) >= blocks_limit();
+    return atomic_load(&blocks_open) >= blocks_limit() || atomic_load(&blocks_high) > 0;
 }
 
 /* Takes the descriptor. The mapping is shared and cannot be written: what is in it costs nothing until it is read. Pages
@@ -70,7 +82,9 @@ static struct sealed *block_new(int fd, size_t bytes)
     block->fd = fd;
     block->bytes = bytes;
     block->data = data;
+    block->high = high(fd);
     atomic_fetch_add(&blocks_open, 1);
+    atomic_fetch_add(&blocks_high, block->high);
     return block;
 }
 
@@ -138,7 +152,8 @@ struct sealed *sealed_copy(const struct sealed_piece *pieces, size_t count, size
     int fd = memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return NULL;
-    if (!pieces_write(fd, pieces, count, ret_offsets, &bytes) || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {
+    if (high(fd) || !pieces_write(fd, pieces, count, ret_offsets, &bytes) ||
+        fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) {
         close(fd);
         return NULL;
     }
@@ -197,6 +212,7 @@ void sealed_release(struct sealed *block)
         return;
     munmap(block->data, block->bytes);
     close(block->fd);
+    atomic_fetch_sub(&blocks_high, block->high);
     free(block);
     atomic_fetch_sub(&blocks_open, 1);
 }

@@ -15,7 +15,8 @@
 #include "memory_group.h"
 #include "penstock/status.h"
 
-#define SEALED_BLOCKS_MAX 8192u /* of one process; fewer where it may open fewer files: a quarter of these */
+#define SEALED_BLOCKS_MAX                                                                                              \
+    8192u /* of one process; fewer where it may open fewer files: a quarter of these, and never the last twelve */
 
 struct sealed;
 
@@ -58,7 +59,7 @@ const uint8_t *sealed_data(const struct sealed *block); /* for as long as a refe
 size_t sealed_bytes(const struct sealed *block);
 int sealed_descriptor(const struct sealed *block); /* to be sent; the block's own */
 
-/* Whether as many blocks are open as may be: one more is better copied. */
+/* Whether as many blocks are open as may be, or one has a descriptor of the last few: one more is better copied. */
 bool sealed_full(void);
 
 #endif

@@ -112,6 +112,31 @@ Test(sealed, a_process_has_only_so_many_blocks)
         sealed_release(blocks[i]);
 }
 
+/* A process of few files keeps the last of them for its connections. */
+Test(sealed, the_last_descriptors_are_left_to_connections)
+{
+    const struct rlimit files = {.rlim_cur = 64, .rlim_max = 64};
+    const struct sealed_piece piece = {"abc", 3};
+    const struct sealed_need need = {.bytes = 8192};
+    struct sealed *block, *other;
+    size_t offset;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    cr_assert_not_null(block = sealed_copy(&piece, 1, &offset));
+    int last = 0;
+    while (last < 51)
+        last = dup(0);
+    cr_expect_null(sealed_copy(&piece, 1, &offset), "12 are left");
+    cr_expect_not(sealed_full());
+    cr_assert_eq(sealed_take(memory(8192, 8192, SEALS), &need, &other, &error), PEN_OK, "%s", error.text);
+    cr_expect(sealed_full(), "what a peer sent is copied, so that its descriptor is free again");
+    sealed_release(other);
+    cr_expect_not(sealed_full());
+    close(last);
+    cr_expect_not_null(other = sealed_copy(&piece, 1, &offset));
+    sealed_release(other);
+    sealed_release(block);
+}
+
 Test(sealed, views_are_found_by_their_first_byte_for_as_long_as_they_are_lent)
 {
     const struct sealed_piece pieces[] = {{"abc", 3}, {"defg", 4}};
