@@ -40,7 +40,7 @@ struct graph_limits graph_limits_default(void);
 
 enum value_kind { VALUE_TENSOR = 0, VALUE_SEQUENCE = 1, VALUE_OPTIONAL = 2 };
 
-/* Affine quantisation carried by a value (TFLite; ONNX uses explicit Q/DQ nodes until a pass moves them here). count = 1 or dim[axis]. */
+/* Affine quantisation carried by a value (TFLite; ONNX uses explicit Q/DQ nodes until a pass moves them here). Of a constant of floats: what it was made of. count = 1 or dim[axis]. */
 struct quant {
     uint32_t count; /* 0 = not quantised */
     int32_t axis;

@@ -94,6 +94,8 @@ static uint32_t hash_node(const struct graph *g, const struct node *n)
 
 static bool candidate(const struct rewrite *r, const struct node *n)
 {
+    if (n->op == OP_RowRounding) /* a product behind it takes its steps as bytes, where nobody else reads them */
+        return false;
     if (n->dead || n->out_count == 0 || (op_def(n->op)->traits & (OP_RANDOM | OP_STATEFUL | OP_CONTROL)))
         return false;
     for (uint32_t k = 0; k < n->out_count; k++) {

@@ -17,6 +17,7 @@ struct fusion *finder_fuse(struct finder *f, const struct fusion_kind *kind, con
                            size_t detail)
 {
     const struct node *last = parts->members[parts->member_count - 1];
+    PEN_ASSERT(kind->misfit == NULL || kind->pack == NULL, "members have nothing packed to run one by one");
     size_t ids = ((size_t)parts->in_count + last->out_count) * sizeof(uint32_t);
     struct fusion *fusion = calloc(1, sizeof *fusion + (detail + 7) / 8 * 8 + ids);
     if (fusion == NULL) {

@@ -12,14 +12,17 @@
 
 struct fusion;
 
+/* Of which member pack holds all of the constant input 1. */
+enum fusion_copies { COPIES_NONE = 0, COPIES_FIRST, COPIES_LAST };
+
 struct fusion_kind {
     const char *kernel, *why; /* for people */
-    /* NULL when it can run with these shapes, else why not; may be NULL itself: always. */
+    /* NULL when it can run with these shapes, else why not; may be NULL itself: always. Not with pack, which takes the place of its members' own. */
     const char *(*misfit)(const struct fusion *f, const struct graph *g, const struct shape_env *env);
     enum pen_status (*pack)(const struct graph *g, const struct fusion *f, enum pen_precision precision,
                             void **ret_packed, size_t *ret_bytes, struct pen_error *reterr); /* may be NULL */
     enum pen_status (*build)(struct build *b); /* b->fusion and b->n, which is its node */
-    bool copies;                               /* pack holds all of input 1 of member 0 */
+    enum fusion_copies copies;
 };
 
 struct fusion {
@@ -57,9 +60,10 @@ struct fusion_parts {
 struct fusion *finder_fuse(struct finder *f, const struct fusion_kind *kind, const struct fusion_parts *parts,
                            size_t detail);
 
-/* fusion_attention.c, fusion_lookup.c, fusion_product.c: from this node on. */
+/* fusion_attention.c, fusion_lookup.c, fusion_product.c, fusion_hybrid.c: from this node on. */
 void fusion_lookup_find(struct finder *f, const struct node *hot);
 void fusion_attention_find(struct finder *f, const struct node *softmax);
 void fusion_product_find(struct finder *f, const struct node *product);
+void fusion_hybrid_find(struct finder *f, const struct node *rounding);
 
 #endif

@@ -15,6 +15,9 @@ static void find_all(struct finder *f)
             } else if (OWN_KEPT_PRODUCT && KEPT(xnnpack_OneHot) && pass == 0 && n->op == OP_OneHot &&
                        finder_free(f, n)) {
                 fusion_lookup_find(f, n);
+            } else if (KEPT(xnnpack_RowRounding) && OWN_KEPT_PRODUCT && pass == 0 && n->op == OP_RowRounding &&
+                       finder_free(f, n)) {
+                fusion_hybrid_find(f, n);
             } else if (OWN_KEPT_PRODUCT && pass == 1 && product && finder_free(f, n)) {
                 fusion_product_find(f, n);
             }

@@ -178,6 +178,8 @@ struct own {
     float (*dot)(const float *x, const float *y, size_t n);
     void (*range)(const float *x, size_t n, float *ret_min, float *ret_max);      /* of x and 0; NaN changes nothing */
     void (*steps)(const struct row_steps *s, const float *x, float *y, size_t n); /* row_step() of each */
+    /* row_step() of each as a byte: its step + 128; of NaN any. True when there was NaN. */
+    bool (*step_bytes)(const struct row_steps *s, const float *x, uint8_t *y, size_t n);
     void (*pool_max)(const float *const *taps, size_t count, float *y, size_t n);
     void (*pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,

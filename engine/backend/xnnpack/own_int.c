@@ -71,6 +71,24 @@ static void add(const int32_t *sum, const struct requantise *q, int32_t *y, size
     }
 }
 
+static void floats(const struct int_floats *f)
+{
+    const int32_t *w_sums = f->w_sums;
+    const float *w_scale = f->w_scale, *bias = f->bias, min = f->min, max = f->max;
+    const size_t n = f->n;
+    for (size_t r = 0; r < f->m; r++) {
+        const int32_t *sum = f->sum + r * f->sum_stride, x_zero = f->x_zero[r * f->x_step];
+        const float x_scale = f->x_scale[r * f->x_step];
+        float *y = f->y + r * f->y_stride;
+        SIMD for (size_t j = 0; j < n; j++)
+        {
+            float v = (float)(sum[j] - x_zero * w_sums[j]) * (w_scale[j] * x_scale) + bias[j];
+            v = v < min ? min : v;
+            y[j] = v > max ? max : v;
+        }
+    }
+}
+
 typedef uint8_t vbyte __attribute__((vector_size(OWN_LANES), aligned(1), may_alias));
 typedef int16_t vshort __attribute__((vector_size(OWN_LANES * 2), aligned(2), may_alias));
 
@@ -434,6 +452,7 @@ static void clamp(const uint8_t *x, uint8_t low, uint8_t high, uint8_t flip, uin
 const struct own_int OWN(own_int) = {.product = {.bytes = 2, .nr = 2 * OWN_LANES, .run = product},
                                      .requantise = requantise,
                                      .add = add,
+                                     .floats = floats,
                                      .depthwise = depthwise,
                                      .pool_max = pool_max,
                                      .sum_rows = sum_rows,

@@ -66,6 +66,18 @@ struct int_quick {
     int32_t y_zero;
 };
 
+/* Rows of sums of bytes as floats: y = limits of (sum - x_zero * w_sums) * (w_scale * x_scale) + bias. What is taken off, and what remains, fits 32 bits. */
+struct int_floats {
+    const int32_t *sum;    /* [m][sum_stride] */
+    const int32_t *w_sums; /* [n], of each column's weights */
+    const float *w_scale, *bias;
+    const float *x_scale;  /* [m], or one where x_step is 0; NaN passes */
+    const int32_t *x_zero; /* as many */
+    float *y;              /* [m][y_stride] */
+    size_t m, n, sum_stride, y_stride, x_step;
+    float min, max;
+};
+
 /* y = round(x * factor, within low and high) + zero; marked where |v| * near_tie is more than v is away from the middle between two integers. */
 struct int_scaled {
     float factor, low, high, near_tie;
@@ -127,6 +139,7 @@ struct own_int {
     void (*requantise)(const int32_t *sum, const struct requantise *q, uint8_t *y, size_t n);
     void (*add)(const int32_t *sum, const struct requantise *q, int32_t *y,
                 size_t n); /* sum + add - w_zero * row_sum */
+    void (*floats)(const struct int_floats *f);
     /* sum[n] = sum over taps of ((x ^ flip) - zero) * w; tap NULL = outside. w: [count][w_stride]. */
     void (*depthwise)(const uint8_t *const *taps, size_t count, const int16_t *w, size_t w_stride, uint8_t flip,
                       int32_t zero, int32_t *sum, size_t n);

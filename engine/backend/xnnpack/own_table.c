@@ -16,6 +16,7 @@ const struct own OWN(own) = {
     .dot = OWN_KEPT_DOT ? OWN(own_dot) : NULL,
     .range = OWN_KEPT_STEPS ? OWN(own_range) : NULL,
     .steps = OWN_KEPT_STEPS ? OWN(own_steps) : NULL,
+    .step_bytes = OWN_KEPT_STEPS ? OWN(own_step_bytes) : NULL,
     .pool_max = OWN_KEPT_POOL ? OWN(own_pool_max) : NULL,
     .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),

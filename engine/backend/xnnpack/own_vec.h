@@ -60,6 +60,7 @@ void OWN(own_lstm)(const struct lstm_fixed *l, const int32_t *x, const int32_t *
 /* own_steps.c */
 void OWN(own_range)(const float *x, size_t n, float *ret_min, float *ret_max);
 void OWN(own_steps)(const struct row_steps *s, const float *x, float *y, size_t n);
+bool OWN(own_step_bytes)(const struct row_steps *s, const float *x, uint8_t *y, size_t n);
 /* own_gemm.c */
 void OWN(own_gemm)(const struct gemm_tile *t);
 void OWN(own_gemm_row)(const struct gemm_row *t);

@@ -93,8 +93,9 @@ uint64_t xnn_plan_copied(const struct plan *plan, uint32_t index)
     const struct packed_node *packed = &plan->packed[index];
     const struct node *n = &plan->g->nodes[packed->node];
     const struct fusion *fusion = plan->fusions.marks[index].in;
-    if (fusion != NULL && fusion->kind->copies) {
-        return fusion->first == index && plan->packed[fusion->last].data != NULL ? 1u << 1 : 0;
+    if (fusion != NULL && fusion->kind->copies != COPIES_NONE) {
+        const uint32_t member = fusion->kind->copies == COPIES_FIRST ? fusion->first : fusion->last;
+        return member == index && plan->packed[fusion->last].data != NULL ? 1u << 1 : 0;
     }
     return packed->data != NULL ? emitter_copied(n->op) : 0;
 }

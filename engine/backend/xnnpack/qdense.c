@@ -29,6 +29,9 @@ float qdense_scale(const struct qparams *p, size_t o)
         return 1.0f;
     }
     const float *w = p->w_scale;
+    if (p->y_dtype == PEN_DTYPE_F32) {
+        return w[p->w_scales > 1 ? o : 0];
+    }
     return *(const float *)p->x_scale * w[p->w_scales > 1 ? o : 0] / *(const float *)p->y_scale;
 }
 
@@ -288,7 +291,7 @@ void qdense_zeros(struct qdense *d, const struct qparams *p)
     d->x_zero = qdense_zero(p->x_zero, p->x_dtype);
     d->flip = p->x_dtype == PEN_DTYPE_I8 ? 0x80 : 0;
     d->y_dtype = p->y_dtype;
-    d->y_zero = p->y_dtype == PEN_DTYPE_I32 ? 0 : qdense_zero(p->y_zero, p->y_dtype);
+    d->y_zero = p->y_dtype == PEN_DTYPE_I32 || p->y_dtype == PEN_DTYPE_F32 ? 0 : qdense_zero(p->y_zero, p->y_dtype);
     d->direct = d->plain && d->flip == 0 && isa_bytes() != NULL && d->k % 4 == 0;
 }
 
@@ -335,6 +338,29 @@ static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col
     }
 }
 
+static void floats_emit(const struct job *j, size_t row0, size_t rows, size_t col, const int32_t *sums)
+{
+    const struct qdense *d = j->d;
+    const struct qfloats *f = d->floats;
+    const size_t nr = isa_product()->nr, n = d->n - col < nr ? d->n - col : nr;
+    const size_t first = f->per_row ? row0 : 0;
+    const struct int_floats q = {.sum = sums,
+                                 .w_sums = j->w->sums + col,
+                                 .w_scale = j->w->scale + col,
+                                 .bias = f->bias + col,
+                                 .x_scale = f->x_scale + first,
+                                 .x_zero = f->x_zero + first,
+                                 .y = (float *)j->y + row0 * d->y_stride + col,
+                                 .m = rows,
+                                 .n = n,
+                                 .sum_stride = nr,
+                                 .y_stride = d->y_stride,
+                                 .x_step = f->per_row ? 1 : 0,
+                                 .min = f->min,
+                                 .max = f->max};
+    isa_int()->floats(&q);
+}
+
 /* Sums that leave as bytes without being written down. */
 static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, size_t row0, size_t rows, size_t panel,
                        const int32_t *row_sums)
@@ -361,10 +387,9 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     _Alignas(64) int32_t sums[ROWS_MAX * NR_MAX];
     size_t row0 = unit / j->col_blocks * d->rows_block, panel0 = unit % j->col_blocks * d->panels_block;
     size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block, x_stride = d->words * 4;
-    uint32_t *words = (uint32_t *)(void *)scratch;
-    int32_t *row_sums = (int32_t *)(void *)(words + d->rows_block * d->words);
+    int32_t *row_sums = (int32_t *)(void *)((uint32_t *)(void *)scratch + d->rows_block * d->words);
     const uint8_t *x = scratch;
-    bool direct = d->direct && j->tiles;
+    const bool floats = d->y_dtype == PEN_DTYPE_F32, direct = d->direct && (j->tiles || floats);
     if (direct) {
         x = j->x + row0 * d->image.pixel_stride;
         x_stride = d->image.pixel_stride;
@@ -381,8 +406,13 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
         if (j->tiles) {
             panel_tile(j, x, x_stride, row0, rows, p, row_sums);
+            continue;
+        }
+        q->run((const uint32_t *)(const void *)x, x_stride / 4, j->w->panels + p * q->nr * d->words, d->words, rows,
+               sums);
+        if (floats) {
+            floats_emit(j, row0, rows, p * q->nr, sums);
         } else {
-            q->run(words, d->words, j->w->panels + p * q->nr * d->words, d->words, rows, sums);
             panel_emit(j, row0, rows, p * q->nr, sums, row_sums);
         }
     }
@@ -405,7 +435,7 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
-    j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32;
+    j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32 && d->y_dtype != PEN_DTYPE_F32;
     if (j.tiles && d->band.rows > 0) {
         qband_run(d, w, x, y, scratch, thread_bytes(d), r);
         return;

@@ -16,7 +16,8 @@
 
 /* What is known beside the data; pointers may be NULL where a zero point or a bias is missing. */
 struct qparams {
-    enum pen_dtype x_dtype, w_dtype, y_dtype; /* U8 or I8; y: also I32, sums as they are */
+    enum pen_dtype x_dtype, w_dtype,
+        y_dtype; /* U8 or I8; y: also I32, sums as they are, and F32, whose qdense has floats; no scale but w_scale counts */
     const void *w, *x_scale, *x_zero, *w_scale, *w_zero, *y_scale, *y_zero;
     size_t w_scales, w_zeros; /* 1 or one for each output channel */
     const int32_t *bias;
@@ -56,6 +57,15 @@ struct qband {
     uint32_t offsets[QBAND_RUNS]; /* of the runs */
 };
 
+/* How sums become floats (own_int.h). Rows of x are u8. Weights have no zero point. */
+struct qfloats {
+    const float *x_scale;
+    const int32_t *x_zero; /* 0 where rows are differences from it already: of padded windows in words of 16 bits */
+    bool per_row;          /* each row has both of its own; else all have the first */
+    const float *bias;     /* [n] */
+    float min, max;
+};
+
 struct qdense {
     struct dense_image image; /* channels, pixel_stride: bytes */
     size_t m, k, n, words, y_stride;
@@ -68,6 +78,7 @@ struct qdense {
     uint8_t flip;           /* 0x80 for signed x */
     int32_t x_zero, y_zero; /* x_zero as stored bytes have it, before flip */
     enum pen_dtype y_dtype;
+    const struct qfloats *floats; /* y is F32; set before a run */
 };
 
 void qdense_init(struct qdense *d, const struct dense_image *image, const struct filter *f, size_t threads);

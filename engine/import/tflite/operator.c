@@ -157,7 +157,10 @@ uint32_t lite_constant(struct scope *s, const struct tensor *t)
     } else {
         dequantise(t, to, count);
     }
-    return build_const(s->b, PEN_DTYPE_F32, &t->shape, to, bytes, false);
+    const uint32_t value = build_const(s->b, PEN_DTYPE_F32, &t->shape, to, bytes, false);
+    if (value != VALUE_NONE && !half)
+        s->b->g->values[value].quant = t->quant; /* a backend may multiply the codes */
+    return value;
 }
 
 void lite_affine(struct call *c, const struct tensor *t, uint32_t *ret_scale, uint32_t *ret_zero)

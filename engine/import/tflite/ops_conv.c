@@ -17,6 +17,8 @@ static uint32_t reshaped(struct call *c, uint32_t index, const struct shape *sha
     const struct value *v = build_value(c->b, x);
     if (!t || !v)
         return VALUE_NONE;
+    if (v->data && shape_equal(&v->shape, shape))
+        return x;
     if (v->data)
         return build_const(c->b, v->dtype, shape, v->data, v->bytes, false);
     return build_reshape(c->b, x, shape->dim, (uint32_t)shape->rank);

@@ -19,6 +19,8 @@ struct few;
 struct few *few_new(void);
 uint32_t few_input(struct few *f, int32_t rank, const int64_t *dims); /* f32, seeded, -1 to 1 */
 uint32_t few_constant(struct few *f, int32_t rank, const int64_t *dims);
+/* Codes of 8 bits times a scale: of all, or one of each along an axis. It says so, as an importer does. */
+uint32_t few_codes(struct few *f, int32_t rank, const int64_t *dims, int32_t axis, bool each);
 uint32_t few_data(struct few *f, int64_t count, const float *items); /* a constant vector */
 uint32_t few_number(struct few *f, float number);                    /* a constant of rank 0 */
 uint32_t few_node(struct few *f, enum op op, uint32_t count, const uint32_t *in);
@@ -42,6 +44,12 @@ void few_measure(struct few *f, uint64_t (*now_ns)(void));
 void few_options(struct few *f, const char *options);
 /* Kernels of the last check whose reason has the words. */
 uint32_t few_reasons(const struct few *f, const char *words);
+/* What is compared is the reference backend, within so much of the largest result: for steps with sums of their own. 0 at first. */
+void few_near(struct few *f, double bound);
+/* The widest instructions of this and what comes later; any at first. */
+void few_limit(enum pen_isa most);
+/* Element of all inputs that is this number in the runs that follow. */
+void few_odd(struct few *f, size_t at, float number);
 /* joined: nodes that run with another; UINT32_MAX = any number. */
 void few_run(struct few *f, uint32_t joined);
 void few_free(struct few *f);
