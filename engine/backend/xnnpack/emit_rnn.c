@@ -31,6 +31,7 @@ struct packed_rnn {
 struct rnn {
     const struct packed_rnn *p;
     bool gru, reset_after; /* linear_before_reset */
+    bool rounded;          /* LSTM: the state is rounded to bytes before each step */
     int direction;         /* 0 forward, 1 reverse, 2 both */
     size_t steps, batch;
     struct gate_act act[DIRECTIONS_MAX][3]; /* LSTM: gates, candidate, cell's way out; GRU: gates, candidate */
@@ -87,8 +88,9 @@ static bool acts_read(const struct node *n, struct gate_act act[DIRECTIONS_MAX][
 /* The form with products in blocks: constant weights, nothing optional. */
 static bool is_plain(const struct graph *g, const struct node *n)
 {
-    if (n->op == OP_RNN || node_int(n, ATTR_rounded_state, 0) != 0 || !all_f32(g, n) || node_in(g, n, 4) != NULL ||
-        !in_constant(g, n, 1) || !in_constant(g, n, 2) || (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
+    if (n->op == OP_RNN || (n->op != OP_LSTM && node_int(n, ATTR_rounded_state, 0) != 0) || !all_f32(g, n) ||
+        node_in(g, n, 4) != NULL || !in_constant(g, n, 1) || !in_constant(g, n, 2) ||
+        (node_in(g, n, 3) != NULL && !in_constant(g, n, 3))) {
         return false;
     }
     bool plain = node_int(n, ATTR_input_forget, 0) == 0 && node_int(n, ATTR_layout, 0) == 0;
@@ -294,6 +296,15 @@ static void state_end(const struct step *s, uint32_t output, size_t d, size_t co
     }
 }
 
+static void state_round(const struct rnn *q, float *h, size_t count)
+{
+    struct rnn_range range = {0.0f, 0.0f};
+    if (q->rounded) {
+        rnn_range_add(&range, h, count);
+        rnn_range_round(&range, h, count);
+    }
+}
+
 /* The share of the inputs in all gates of all steps. */
 static void direction_begin(const struct step *s, size_t d, struct run *r)
 {
@@ -321,6 +332,7 @@ static void direction_run(const struct step *s, size_t d, struct run *r)
         if (q->gru) {
             gru_cell(s, q, d, gates + t * row, h, part, r);
         } else {
+            state_round(q, h, count);
             product(s, d, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
             lstm_cell(q, q->act[d], peepholes, gates + t * row, c, h, part);
         }
@@ -395,6 +407,7 @@ static enum pen_status rnn_build(struct build *b)
     q->p = b->packed;
     q->gru = b->n->op == OP_GRU;
     q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
+    q->rounded = node_int(b->n, ATTR_rounded_state, 0) != 0;
     q->clip = node_float(b->n, ATTR_clip, 0.0f);
     q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
     acts_read(b->n, q->act); /* supports has seen that it can */

@@ -81,6 +81,7 @@ enum {
     OWN_KEPT_AFFINE = X(LRN) || X(Resize) || OWN_KEPT_ATTENTION || OWN_KEPT_NORM || OWN_KEPT_RNN || OWN_KEPT_SOFTMAX,
     OWN_KEPT_DOT = OWN_KEPT_ATTENTION || OWN_KEPT_RNN,
     OWN_KEPT_STEPS = X(RowRounding),
+    OWN_KEPT_RANGE = X(RowRounding) || OWN_KEPT_RNN,
     OWN_KEPT_CONV = X(Conv),
     OWN_KEPT_PRODUCT = X(MatMul) || X(Gemm),
     OWN_KEPT_PAIRS = KEPT(precision_bf16),

@@ -293,26 +293,29 @@ static void sequence_task(void *context, size_t index)
 
 /* ---- states rounded to bytes, all entries together (ATTR_rounded_state) ------------------------------------------------------ */
 
-struct range {
-    float low, high;
-};
-
-static void range_add(struct range *r, const float *x, size_t n)
+void rnn_range_add(struct rnn_range *r, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        r->low = x[i] < r->low ? x[i] : r->low;
-        r->high = x[i] > r->high ? x[i] : r->high;
-    }
+    float low, high;
+    isa_own()->range(x, n, &low, &high);
+    r->low = low < r->low ? low : r->low;
+    r->high = high > r->high ? high : r->high;
 }
 
-/* x to bytes over the range, which holds 0, and back: DynamicQuantizeLinear. */
-static void range_round(const struct range *r, float *x, size_t n)
+#define ROUND_AT_ONCE 512
+
+void rnn_range_round(const struct rnn_range *r, float *x, size_t n)
 {
-    float scale = (r->high - r->low) / 255.0f;
-    float zero = scale > 0.0f ? nearbyintf(fminf(fmaxf(-r->low / scale, 0.0f), 255.0f)) : 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        float code = scale > 0.0f ? nearbyintf(x[i] / scale) + zero : 0.0f;
-        x[i] = scale > 0.0f ? (fminf(fmaxf(code, 0.0f), 255.0f) - zero) * scale : 0.0f;
+    const float scale = (r->high - r->low) / 255.0f;
+    if (!(scale > 0.0f)) {
+        memset(x, 0, n * sizeof *x);
+        return;
+    }
+    const float zero = nearbyintf(fminf(fmaxf(-r->low / scale, 0.0f), 255.0f));
+    uint8_t bytes[ROUND_AT_ONCE];
+    for (size_t i = 0; i < n; i += ROUND_AT_ONCE) {
+        const size_t count = n - i < ROUND_AT_ONCE ? n - i : ROUND_AT_ONCE;
+        isa_int()->quantise(x + i, scale, -zero, 255.0f - zero, (int32_t)zero, bytes, count);
+        isa_int()->dequantise(bytes, 0, (int32_t)zero, scale, x + i, count);
     }
 }
 
@@ -325,14 +328,14 @@ static void rounded_task(void *context, size_t direction)
         (void)unit_start(j, first + b);
     }
     for (size_t i = 0; i < q->steps; i++) {
-        struct range range = {0.0f, 0.0f};
+        struct rnn_range range = {0.0f, 0.0f};
         for (size_t b = 0; b < q->batch; b++) {
-            range_add(&range, unit_of(j, first + b).h, q->hidden);
+            rnn_range_add(&range, unit_of(j, first + b).h, q->hidden);
         }
         for (size_t b = 0; b < q->batch; b++) {
             struct unit u = unit_of(j, first + b);
             if (i < length_of(j, b)) {
-                range_round(&range, u.h, q->hidden);
+                rnn_range_round(&range, u.h, q->hidden);
             }
             unit_step(&u, b, i);
         }

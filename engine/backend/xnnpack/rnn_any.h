@@ -13,4 +13,12 @@
 bool rnn_any_supports(const struct graph *g, const struct node *n, const char **ret_reason);
 enum pen_status rnn_any_build(struct build *b);
 
+/* The range of a state, and of 0. Begins as zeros. */
+struct rnn_range {
+    float low, high;
+};
+void rnn_range_add(struct rnn_range *r, const float *x, size_t n);
+/* x to bytes over the range and back: DynamicQuantizeLinear. */
+void rnn_range_round(const struct rnn_range *r, float *x, size_t n);
+
 #endif
