@@ -77,4 +77,7 @@ enum activation {
     ACT_SWISH = 6
 };
 
+/* Values of ATTR_rounded_state: what of an LSTM is rounded to 8 bits; x as a whole over its own range. */
+enum rounded { ROUNDED_NONE = 0, ROUNDED_STATE = 1, ROUNDED_ALL = 2 };
+
 #endif

@@ -149,6 +149,22 @@ static enum pen_status tensors_init(struct kernel_call *k, struct rnn *r)
     return lengths_init(k, r);
 }
 
+/* x rounded to bytes over its own range, which holds 0, and back: DynamicQuantizeLinear, in float as there. */
+static void bytes_round(const double *x, int64_t n, double *y)
+{
+    float low = 0.0f, high = 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        low = fminf(low, (float)x[i]);
+        high = fmaxf(high, (float)x[i]);
+    }
+    float scale = (high - low) / 255.0f;
+    float zero = scale > 0.0f ? nearbyintf(fminf(fmaxf(-low / scale, 0.0f), 255.0f)) : 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        float code = scale > 0.0f ? nearbyintf((float)x[i] / scale) + zero : 0.0f;
+        y[i] = scale > 0.0f ? (double)(fminf(fmaxf(code, 0.0f), 255.0f) - zero) * (double)scale : 0.0;
+    }
+}
+
 enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, const char *const *names, struct rnn *r)
 {
     const struct shape *x = &k->in[0].shape, *rec = &k->in[2].shape;
@@ -161,7 +177,7 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
                       .directions = rec->dim[0],
                       .gates = gates,
                       .act_per = acts,
-                      .rounded = node_int(k->n, ATTR_rounded_state, 0) != 0,
+                      .rounded = node_int(k->n, ATTR_rounded_state, 0) != ROUNDED_NONE,
                       .reverse_first = node_text_is(k->n, ATTR_direction, "reverse", false),
                       .clip = (double)node_float(k->n, ATTR_clip, 0.0f)};
     r->time = x->dim[r->batch_first ? 1 : 0];
@@ -179,6 +195,15 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
     r->gate = kernel_scratch(k, gate);
     r->scratch = kernel_scratch(k, 2 * gate);
     r->bytes = r->rounded ? kernel_scratch(k, state) : r->h;
+    if (status == PEN_OK && node_int(k->n, ATTR_rounded_state, 0) == ROUNDED_ALL) {
+        const int64_t count = r->time * r->batch * r->input;
+        double *bytes = kernel_scratch(k, (size_t)count * sizeof *bytes);
+        if (bytes == NULL) {
+            return kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the input");
+        }
+        bytes_round(r->x, count, bytes);
+        r->x = bytes;
+    }
     bool ok = r->bytes != NULL && r->h != NULL && r->c != NULL && r->gate != NULL && r->scratch != NULL;
     return ok ? PEN_OK : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the state");
 }
@@ -248,22 +273,6 @@ static void state_start(struct rnn *r, int64_t direction)
             r->h[b * r->hidden + i] = r->h0 != NULL ? r->h0[state_at(r, direction, b) + i] : 0.0;
             r->c[b * r->hidden + i] = r->c0 != NULL ? r->c0[state_at(r, direction, b) + i] : 0.0;
         }
-    }
-}
-
-/* x rounded to bytes over its own range, which holds 0, and back: DynamicQuantizeLinear, in float as there. */
-static void bytes_round(const double *x, int64_t n, double *y)
-{
-    float low = 0.0f, high = 0.0f;
-    for (int64_t i = 0; i < n; i++) {
-        low = fminf(low, (float)x[i]);
-        high = fmaxf(high, (float)x[i]);
-    }
-    float scale = (high - low) / 255.0f;
-    float zero = scale > 0.0f ? nearbyintf(fminf(fmaxf(-low / scale, 0.0f), 255.0f)) : 0.0f;
-    for (int64_t i = 0; i < n; i++) {
-        float code = scale > 0.0f ? nearbyintf((float)x[i] / scale) + zero : 0.0f;
-        y[i] = scale > 0.0f ? (double)(fminf(fmaxf(code, 0.0f), 255.0f) - zero) * (double)scale : 0.0;
     }
 }
 

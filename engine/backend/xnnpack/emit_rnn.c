@@ -6,6 +6,7 @@
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/rnn_any.h"
+#include "backend/xnnpack/rnn_bytes.h"
 
 /*
  * LSTM and GRU with constant weights, peepholes, clipping and the usual activations. The inputs of all steps go through one matrix product; then step by step the hidden state
@@ -23,6 +24,8 @@ struct gate_act {
 /* Offsets into one packed block, for each direction. */
 struct packed_rnn {
     size_t inputs, hidden, gates;
+    bool bytes;                       /* both products are of bytes (rnn_bytes.h); input_at, hidden_at are theirs */
+    size_t bias_at[DIRECTIONS_MAX];   /* bytes: [gates * hidden] */
     size_t input_at[DIRECTIONS_MAX];  /* [inputs, gates * hidden] with the biases that can be added there */
     size_t hidden_at[DIRECTIONS_MAX]; /* [hidden, gates * hidden]; GRU: [hidden, 2 * hidden] */
     size_t last_at[DIRECTIONS_MAX];   /* GRU: [hidden, hidden] of the h gate */
@@ -31,8 +34,10 @@ struct packed_rnn {
 struct rnn {
     const struct packed_rnn *p;
     bool gru, reset_after; /* linear_before_reset */
-    bool rounded;          /* LSTM: the state is rounded to bytes before each step */
-    int direction;         /* 0 forward, 1 reverse, 2 both */
+    enum rounded rounded;  /* LSTM: what is rounded to bytes */
+    struct rnn_bytes input_bytes, hidden_bytes;
+    size_t x_at;   /* in scratch: x rounded, where weights are no codes */
+    int direction; /* 0 forward, 1 reverse, 2 both */
     size_t steps, batch;
     struct gate_act act[DIRECTIONS_MAX][3]; /* LSTM: gates, candidate, cell's way out; GRU: gates, candidate */
     float clip, cell_clip;                  /* 0 = none */
@@ -134,6 +139,28 @@ static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const flo
     }
 }
 
+static size_t bias_bytes(size_t count)
+{
+    return (count * sizeof(float) + 63) / 64 * 64;
+}
+
+/* An LSTM's direction as bytes. False without memory. */
+static bool bytes_pack(struct packed_rnn *p, size_t d, size_t *at, const struct value *w, const struct value *r,
+                       const float *bias)
+{
+    uint8_t *base = (uint8_t *)p;
+    const size_t all = p->gates * p->hidden;
+    float *sum = (float *)(void *)(base + *at);
+    p->bias_at[d] = *at;
+    for (size_t i = 0; i < all; i++) {
+        sum[i] = bias == NULL ? 0.0f : bias[i] + bias[all + i];
+    }
+    p->input_at[d] = *at + bias_bytes(all);
+    p->hidden_at[d] = p->input_at[d] + rnn_bytes_packed(w);
+    *at = p->hidden_at[d] + rnn_bytes_packed(r);
+    return rnn_bytes_pack(w, d, base + p->input_at[d]) && rnn_bytes_pack(r, d, base + p->hidden_at[d]);
+}
+
 static enum pen_status rnn_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                 struct pen_error *reterr)
 {
@@ -150,8 +177,10 @@ static enum pen_status rnn_pack(const struct graph *g, const struct node *n, voi
         return pen_error_set(reterr, PEN_ERR_SHAPE, "xnnpack: node %s: the bias has another size", n->name);
     }
     size_t at = (sizeof(struct packed_rnn) + 63) / 64 * 64;
+    const bool bytes = node_int(n, ATTR_rounded_state, 0) == ROUNDED_ALL && rnn_bytes_are(w) && rnn_bytes_are(r);
     size_t each =
-        dense_weights_bytes(inputs, gates * h) + dense_weights_bytes(h, gates * h) + dense_weights_bytes(h, h);
+        bytes ? rnn_bytes_packed(w) + rnn_bytes_packed(r) + bias_bytes(gates * h)
+              : dense_weights_bytes(inputs, gates * h) + dense_weights_bytes(h, gates * h) + dense_weights_bytes(h, h);
     struct packed_rnn *p = packed_alloc(at + directions * each);
     float *sum = malloc(gates * h * sizeof *sum);
     if (p == NULL || sum == NULL) {
@@ -159,8 +188,16 @@ static enum pen_status rnn_pack(const struct graph *g, const struct node *n, voi
         free(sum);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
     }
-    *p = (struct packed_rnn){.inputs = inputs, .hidden = h, .gates = gates};
-    for (size_t d = 0; d < directions; d++) {
+    *p = (struct packed_rnn){.inputs = inputs, .hidden = h, .gates = gates, .bytes = bytes};
+    for (size_t d = 0; d < directions && bytes; d++) {
+        const float *of = bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL;
+        if (!bytes_pack(p, d, &at, w, r, of)) {
+            free(p);
+            free(sum);
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory to pack weights of node %s", n->name);
+        }
+    }
+    for (size_t d = 0; d < directions && !bytes; d++) {
         direction_pack(p, d, &at, (const float *)w->data + d * gates * h * inputs,
                        (const float *)r->data + d * gates * h * h,
                        bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL, after, sum);
@@ -299,17 +336,53 @@ static void state_end(const struct step *s, uint32_t output, size_t d, size_t co
 static void state_round(const struct rnn *q, float *h, size_t count)
 {
     struct rnn_range range = {0.0f, 0.0f};
-    if (q->rounded) {
+    if (q->rounded != ROUNDED_NONE) {
         rnn_range_add(&range, h, count);
         rnn_range_round(&range, h, count);
     }
+}
+
+/* x, or a copy of it that is rounded to bytes as a whole. */
+static const float *input_of(const struct step *s)
+{
+    const struct rnn *q = s->state;
+    if (q->rounded != ROUNDED_ALL) {
+        return s->in[0];
+    }
+    const size_t count = q->steps * q->batch * q->p->inputs;
+    float *x = (float *)(void *)((uint8_t *)s->scratch + q->x_at);
+    memcpy(x, s->in[0], count * sizeof *x);
+    state_round(q, x, count);
+    return x;
 }
 
 /* The share of the inputs in all gates of all steps. */
 static void direction_begin(const struct step *s, size_t d, struct run *r)
 {
     const struct rnn *q = s->state;
-    product(s, d, &q->input, weights_at(q, q->p->input_at[d]), s->in[0], NULL, scratch_at(s, q->gates_at, d), r);
+    float *gates = scratch_at(s, q->gates_at, d);
+    if (q->p->bytes) {
+        const uint8_t *packed = (const uint8_t *)q->p;
+        const struct rnn_rows rows = {s->in[0], (const float *)(const void *)(packed + q->p->bias_at[d]), gates, 0};
+        rnn_bytes_run(&q->input_bytes, packed + q->p->input_at[d], &rows, (uint8_t *)s->scratch + d * q->product_bytes,
+                      r);
+    } else {
+        product(s, d, &q->input, weights_at(q, q->p->input_at[d]), input_of(s), NULL, gates, r);
+    }
+}
+
+/* The share of an LSTM's state in the gates of one step. */
+static void state_add(const struct step *s, size_t d, float *h, float *gates, struct run *r)
+{
+    const struct rnn *q = s->state;
+    if (q->p->bytes) {
+        const struct rnn_rows rows = {h, gates, gates, q->p->gates * q->p->hidden};
+        rnn_bytes_run(&q->hidden_bytes, (const uint8_t *)q->p + q->p->hidden_at[d], &rows,
+                      (uint8_t *)s->scratch + d * q->product_bytes, r);
+    } else {
+        state_round(q, h, q->batch * q->p->hidden);
+        product(s, d, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates, gates, r);
+    }
 }
 
 /* Step by step. */
@@ -332,8 +405,7 @@ static void direction_run(const struct step *s, size_t d, struct run *r)
         if (q->gru) {
             gru_cell(s, q, d, gates + t * row, h, part, r);
         } else {
-            state_round(q, h, count);
-            product(s, d, &q->hidden, weights_at(q, q->p->hidden_at[d]), h, gates + t * row, gates + t * row, r);
+            state_add(s, d, h, gates + t * row, r);
             lstm_cell(q, q->act[d], peepholes, gates + t * row, c, h, part);
         }
         if (s->n->out_count > 0 && s->out[0] != NULL) {
@@ -407,7 +479,7 @@ static enum pen_status rnn_build(struct build *b)
     q->p = b->packed;
     q->gru = b->n->op == OP_GRU;
     q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
-    q->rounded = node_int(b->n, ATTR_rounded_state, 0) != 0;
+    q->rounded = (enum rounded)node_int(b->n, ATTR_rounded_state, 0);
     q->clip = node_float(b->n, ATTR_clip, 0.0f);
     q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
     acts_read(b->n, q->act); /* supports has seen that it can */
@@ -429,6 +501,16 @@ static enum pen_status rnn_build(struct build *b)
     at = at > other ? at : other;
     other = dense_scratch_bytes(&q->last, threads);
     at = at > other ? at : other;
+    if (q->p->bytes) {
+        rnn_bytes_init(&q->input_bytes, q->steps * q->batch, all, q->p->inputs, threads);
+        rnn_bytes_init(&q->hidden_bytes, q->batch, all, h, threads);
+        const size_t first = rnn_bytes_scratch(&q->input_bytes, threads),
+                     second = rnn_bytes_scratch(&q->hidden_bytes, threads);
+        at = at > first ? at : first;
+        at = at > second ? at : second;
+        b->step->kernel = "own gemm of bytes";
+        b->step->why = "weights of 8 bits, inputs and states rounded to 8 bits: exact sums";
+    }
     q->apart = directions_of(b->n) == 2 && threads > 1 && threads < APART_THREADS;
     q->product_bytes = q->apart ? (at + 63) / 64 * 64 : 0;
     at += q->product_bytes;
@@ -438,7 +520,9 @@ static enum pen_status rnn_build(struct build *b)
     q->cell_at = piece(&at, q->batch * h);
     q->part_at = piece(&at, 2 * q->batch * h);
     q->apart_bytes = q->apart ? at - shared : 0;
-    b->step->scratch_bytes = at + q->apart_bytes;
+    at += q->apart_bytes;
+    q->x_at = piece(&at, q->rounded == ROUNDED_ALL && !q->p->bytes ? q->steps * q->batch * q->p->inputs : 0);
+    b->step->scratch_bytes = at;
     b->step->state = q;
     b->step->run = rnn_run;
     return PEN_OK;

@@ -4,7 +4,7 @@
 
 /* RowRounding by itself; products behind it take its steps as bytes (fusion_hybrid.c). */
 struct rounding_job {
-    const struct rounded *q;
+    const struct rounded_rows *q;
     const float *x;
     float *y;
     const struct part_range *ranges;
@@ -29,7 +29,7 @@ static void round_task(void *context, size_t unit)
 
 static enum pen_status rounding_run(struct step *s, struct run *r)
 {
-    const struct rounded *q = s->state;
+    const struct rounded_rows *q = s->state;
     struct rounding_job j = {.q = q, .x = s->in[0], .y = s->out[0], .ranges = s->scratch};
     rounded_ranges(q, s->in[0], s->scratch, r);
     parallel(r, round_task, &j, q->units);
@@ -38,7 +38,7 @@ static enum pen_status rounding_run(struct step *s, struct run *r)
 
 static enum pen_status rounding_build(struct build *b)
 {
-    struct rounded *q = build_alloc(b, sizeof *q);
+    struct rounded_rows *q = build_alloc(b, sizeof *q);
     if (q == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/xnnpack/codes.h"
 #include "backend/xnnpack/fusion.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/qdense.h"
@@ -19,47 +20,6 @@ struct hybrid {
     bool conv;
     uint32_t bias; /* constant row, or VALUE_NONE */
 };
-
-/* ---- weights as codes ---- */
-
-/* Code of a weight that is exactly code * scale, of -127 to 127; false when none is. */
-static bool code_of(float w, float scale, int8_t *ret)
-{
-    const float q = rintf(w / scale);
-    if (!(fabsf(q) <= 127.0f) || scale * q != w) {
-        return false;
-    }
-    *ret = (int8_t)q;
-    return true;
-}
-
-/* The weights of output channel o; to: NULL, or [out][h][w][in]. False when one of them is no code. */
-static bool channel_codes(const struct filter *f, const struct value *w, size_t o, int8_t *to)
-{
-    const float scale = w->quant.scale[w->quant.count > 1 ? o : 0];
-    const float *from = (const float *)w->data + o * f->out_step;
-    bool good = scale > 0.0f && scale < INFINITY;
-    for (size_t p = 0; p < f->kernel_h * f->kernel_w && good; p++) {
-        const float *pixel = from + p / f->kernel_w * f->h_step + p % f->kernel_w * f->w_step;
-        for (size_t i = 0; i < f->in && good; i++) {
-            int8_t code = 0;
-            good = code_of(pixel[i * f->in_step], scale, &code);
-            if (to != NULL) {
-                to[(o * f->kernel_h * f->kernel_w + p) * f->in + i] = code;
-            }
-        }
-    }
-    return good;
-}
-
-static bool codes_are(const struct filter *f, const struct value *w)
-{
-    bool good = w->quant.count == 1 || w->quant.count == f->out;
-    for (size_t o = 0; o < f->out && good; o++) {
-        good = channel_codes(f, w, o, NULL);
-    }
-    return good;
-}
 
 /* ---- finding ---- */
 
@@ -117,9 +77,10 @@ void fusion_hybrid_find(struct finder *f, const struct node *rounding)
     h.act = act_read(n);
     h.conv = n->op == OP_Conv;
     h.bias = n->in_count > 2 ? n->in[2] : VALUE_NONE;
-    const bool fits = rows_are(f->g, rounding, h.conv) && h.f.kernel_h * h.f.kernel_w * h.f.in <= QDENSE_K_MAX &&
-                      bias_fits(f->g, h.bias, h.f.out);
-    if (!fits || !codes_are(&h.f, w)) {
+    const bool counted = w->quant.count == 1 || w->quant.count == h.f.out;
+    const bool fits = counted && rows_are(f->g, rounding, h.conv) &&
+                      h.f.kernel_h * h.f.kernel_w * h.f.in <= QDENSE_K_MAX && bias_fits(f->g, h.bias, h.f.out);
+    if (!fits || !codes_are(&h.f, w->data, w->quant.scale, w->quant.count)) {
         finder_alone(f, n, "its weights are no codes of 8 bits, its bias is computed, or other rows are rounded");
         return;
     }
@@ -139,32 +100,13 @@ static enum pen_status hybrid_pack(const struct graph *g, const struct fusion *f
     const struct hybrid *h = f->detail;
     const struct value *w = node_in(g, h->product, 1);
     const size_t bias_at = qdense_packed_bytes(&h->f), bytes = bias_at + (h->f.out * sizeof(float) + 63) / 64 * 64;
-    int8_t *codes = malloc((size_t)shape_elements(&w->shape));
     uint8_t *to = packed_alloc(bytes);
     (void)precision; /* codes are exact in any */
-    if (codes == NULL || to == NULL) {
-        free(codes);
+    if (to == NULL || !codes_pack(&h->f, w->data, w->quant.scale, w->quant.count, to)) {
         free(to);
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s",
                              h->product->name);
     }
-    for (size_t o = 0; o < h->f.out; o++) {
-        channel_codes(&h->f, w, o, codes);
-    }
-    struct filter ohwi = h->f;
-    ohwi.in_step = 1;
-    ohwi.w_step = ohwi.in;
-    ohwi.h_step = ohwi.kernel_w * ohwi.w_step;
-    ohwi.out_step = ohwi.kernel_h * ohwi.h_step;
-    const struct qparams p = {.x_dtype = PEN_DTYPE_U8,
-                              .w_dtype = PEN_DTYPE_I8,
-                              .y_dtype = PEN_DTYPE_F32,
-                              .w = codes,
-                              .w_scale = w->quant.scale,
-                              .w_scales = w->quant.count,
-                              .x_zero_later = true};
-    qdense_pack(&ohwi, &p, to);
-    free(codes);
     memset(to + bias_at, 0, bytes - bias_at);
     if (h->bias != VALUE_NONE) {
         memcpy(to + bias_at, g->values[h->bias].data, h->f.out * sizeof(float));
@@ -179,7 +121,7 @@ static enum pen_status hybrid_pack(const struct graph *g, const struct fusion *f
 struct hybrid_step {
     const struct hybrid *h;
     const uint8_t *packed;
-    struct rounded rows;
+    struct rounded_rows rows;
     struct qdense dense; /* of one image, or of all rows of a matrix */
     struct qfloats floats;
     struct act act; /* behind the limits */
@@ -188,7 +130,7 @@ struct hybrid_step {
 };
 
 struct bytes_job {
-    const struct rounded *q;
+    const struct rounded_rows *q;
     const float *x;
     uint8_t *y;
     struct part_range *ranges;
@@ -203,7 +145,7 @@ static void bytes_task(void *context, size_t unit)
 }
 
 /* What the bytes of each row mean. They have no place for NaN and infinity: all that such a row leads to is NaN. */
-static void meanings(const struct rounded *q, const struct part_range *ranges, float *scale, int32_t *zero)
+static void meanings(const struct rounded_rows *q, const struct part_range *ranges, float *scale, int32_t *zero)
 {
     for (size_t row = 0; row < q->rows; row++) {
         const struct row_steps s = rounded_steps(q, ranges, row);

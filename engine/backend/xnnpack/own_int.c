@@ -74,11 +74,11 @@ static void add(const int32_t *sum, const struct requantise *q, int32_t *y, size
 static void floats(const struct int_floats *f)
 {
     const int32_t *w_sums = f->w_sums;
-    const float *w_scale = f->w_scale, *bias = f->bias, min = f->min, max = f->max;
+    const float *w_scale = f->w_scale, min = f->min, max = f->max;
     const size_t n = f->n;
     for (size_t r = 0; r < f->m; r++) {
         const int32_t *sum = f->sum + r * f->sum_stride, x_zero = f->x_zero[r * f->x_step];
-        const float x_scale = f->x_scale[r * f->x_step];
+        const float x_scale = f->x_scale[r * f->x_step], *bias = f->bias + r * f->bias_stride;
         float *y = f->y + r * f->y_stride;
         SIMD for (size_t j = 0; j < n; j++)
         {

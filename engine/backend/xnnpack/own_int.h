@@ -70,11 +70,12 @@ struct int_quick {
 struct int_floats {
     const int32_t *sum;    /* [m][sum_stride] */
     const int32_t *w_sums; /* [n], of each column's weights */
-    const float *w_scale, *bias;
+    const float *w_scale;
+    const float *bias;     /* [m][bias_stride], which may be 0; it may be y */
     const float *x_scale;  /* [m], or one where x_step is 0; NaN passes */
     const int32_t *x_zero; /* as many */
     float *y;              /* [m][y_stride] */
-    size_t m, n, sum_stride, y_stride, x_step;
+    size_t m, n, sum_stride, y_stride, bias_stride, x_step;
     float min, max;
 };
 

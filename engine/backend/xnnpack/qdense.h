@@ -62,7 +62,8 @@ struct qfloats {
     const float *x_scale;
     const int32_t *x_zero; /* 0 where rows are differences from it already: of padded windows in words of 16 bits */
     bool per_row;          /* each row has both of its own; else all have the first */
-    const float *bias;     /* [n] */
+    const float *bias;     /* [n], or a row of bias_stride for each row of y, where it is not 0; it may be y */
+    size_t bias_stride;
     float min, max;
 };
 

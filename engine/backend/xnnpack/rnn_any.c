@@ -19,10 +19,11 @@ struct activation_of {
 
 struct rnn_any {
     size_t steps, batch, inputs, hidden, directions, gates;
-    bool batch_first, reverse, reset_after, coupled, rounded;
+    bool batch_first, reverse, reset_after, coupled, rounded, rounded_x;
     float clip, cell_clip; /* 0 = none */
     struct activation_of act[DIRECTIONS_MAX][ACTIVATIONS_MAX];
     size_t unit_floats; /* scratch of one unit: h, c, gates, part */
+    size_t x_at;        /* behind those of all: x rounded */
 };
 
 struct rnn_job {
@@ -301,16 +302,23 @@ void rnn_range_add(struct rnn_range *r, const float *x, size_t n)
     r->high = high > r->high ? high : r->high;
 }
 
+struct rnn_steps rnn_range_steps(const struct rnn_range *r)
+{
+    const float scale = (r->high - r->low) / 255.0f;
+    const bool any = scale > 0.0f;
+    return (struct rnn_steps){any ? scale : 0.0f, any ? nearbyintf(fminf(fmaxf(-r->low / scale, 0.0f), 255.0f)) : 0.0f};
+}
+
 #define ROUND_AT_ONCE 512
 
 void rnn_range_round(const struct rnn_range *r, float *x, size_t n)
 {
-    const float scale = (r->high - r->low) / 255.0f;
+    const struct rnn_steps steps = rnn_range_steps(r);
+    const float scale = steps.scale, zero = steps.zero;
     if (!(scale > 0.0f)) {
         memset(x, 0, n * sizeof *x);
         return;
     }
-    const float zero = nearbyintf(fminf(fmaxf(-r->low / scale, 0.0f), 255.0f));
     uint8_t bytes[ROUND_AT_ONCE];
     for (size_t i = 0; i < n; i += ROUND_AT_ONCE) {
         const size_t count = n - i < ROUND_AT_ONCE ? n - i : ROUND_AT_ONCE;
@@ -346,6 +354,18 @@ static void rounded_task(void *context, size_t direction)
     }
 }
 
+/* A copy of x, all of it rounded to bytes over one range. */
+static const float *input_rounded(const struct rnn_any *q, const struct step *s)
+{
+    const size_t count = q->steps * q->batch * q->inputs;
+    float *x = (float *)s->scratch + q->x_at;
+    struct rnn_range range = {0.0f, 0.0f};
+    memcpy(x, s->in[IN_X], count * sizeof *x);
+    rnn_range_add(&range, x, count);
+    rnn_range_round(&range, x, count);
+    return x;
+}
+
 static const void *input(const struct step *s, uint32_t index)
 {
     return index < s->n->in_count ? s->in[index] : NULL;
@@ -372,6 +392,9 @@ static enum pen_status any_run(struct step *s, struct run *r)
             return pen_error_set(r->error, PEN_ERR_INVALID, "xnnpack: node %s: a sequence of %d of %zu steps",
                                  s->n->name, (int)j.lengths[b], q->steps);
         }
+    }
+    if (q->rounded_x) {
+        j.x = input_rounded(q, s);
     }
     if (q->rounded) {
         parallel(r, rounded_task, &j, q->directions);
@@ -429,7 +452,8 @@ enum pen_status rnn_any_build(struct build *b)
     q->reverse = node_text_is(b->n, ATTR_direction, "reverse", false);
     q->reset_after = node_int(b->n, ATTR_linear_before_reset, 0) != 0;
     q->coupled = node_int(b->n, ATTR_input_forget, 0) != 0;
-    q->rounded = node_int(b->n, ATTR_rounded_state, 0) != 0;
+    q->rounded = node_int(b->n, ATTR_rounded_state, 0) != ROUNDED_NONE;
+    q->rounded_x = node_int(b->n, ATTR_rounded_state, 0) == ROUNDED_ALL;
     q->clip = node_float(b->n, ATTR_clip, 0.0f);
     q->cell_clip = node_float(b->n, ATTR_cell_clip, 0.0f);
     q->unit_floats = ((q->gates + 3) * q->hidden + 15) / 16 * 16;
@@ -437,7 +461,8 @@ enum pen_status rnn_any_build(struct build *b)
         !activations_read(b->n, q->directions, q)) {
         return build_fail(b, PEN_ERR_SHAPE, "weights, states or results have another size");
     }
-    b->step->scratch_bytes = q->directions * q->batch * q->unit_floats * sizeof(float);
+    q->x_at = q->directions * q->batch * q->unit_floats;
+    b->step->scratch_bytes = (q->x_at + (q->rounded_x ? q->steps * q->batch * q->inputs : 0)) * sizeof(float);
     b->step->state = q;
     b->step->run = any_run;
     return PEN_OK;

@@ -17,6 +17,11 @@ enum pen_status rnn_any_build(struct build *b);
 struct rnn_range {
     float low, high;
 };
+/* The 256 steps over a range, and which of them is 0, as DynamicQuantizeLinear has them. scale 0: the range is 0 alone. */
+struct rnn_steps {
+    float scale, zero;
+};
+struct rnn_steps rnn_range_steps(const struct rnn_range *r);
 void rnn_range_add(struct rnn_range *r, const float *x, size_t n);
 /* x to bytes over the range and back: DynamicQuantizeLinear. */
 void rnn_range_round(const struct rnn_range *r, float *x, size_t n);

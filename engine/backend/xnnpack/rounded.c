@@ -2,9 +2,9 @@
 
 #include "backend/xnnpack/isa.h"
 
-struct rounded rounded_of(const struct node *n, const struct shape *x)
+struct rounded_rows rounded_of(const struct node *n, const struct shape *x)
 {
-    struct rounded q = {.row = 1, .symmetric = node_int(n, ATTR_symmetric, 0) != 0};
+    struct rounded_rows q = {.row = 1, .symmetric = node_int(n, ATTR_symmetric, 0) != 0};
     for (int32_t d = shape_axis(node_int(n, ATTR_axis, -1), x->rank); d < x->rank; d++) {
         q.row *= (size_t)x->dim[d];
     }
@@ -14,7 +14,7 @@ struct rounded rounded_of(const struct node *n, const struct shape *x)
     return q;
 }
 
-size_t rounded_span(const struct rounded *q, size_t unit, size_t *ret_first)
+size_t rounded_span(const struct rounded_rows *q, size_t unit, size_t *ret_first)
 {
     size_t part = unit % q->parts, left = q->row - part * CHUNK;
     *ret_first = unit / q->parts * q->row + part * CHUNK;
@@ -22,7 +22,7 @@ size_t rounded_span(const struct rounded *q, size_t unit, size_t *ret_first)
 }
 
 struct range_job {
-    const struct rounded *q;
+    const struct rounded_rows *q;
     const float *x;
     struct part_range *ranges;
 };
@@ -36,13 +36,13 @@ static void range_task(void *context, size_t unit)
     j->ranges[unit] = r;
 }
 
-void rounded_ranges(const struct rounded *q, const float *x, struct part_range *ranges, struct run *r)
+void rounded_ranges(const struct rounded_rows *q, const float *x, struct part_range *ranges, struct run *r)
 {
     struct range_job j = {q, x, ranges};
     parallel(r, range_task, &j, q->units);
 }
 
-struct row_steps rounded_steps(const struct rounded *q, const struct part_range *ranges, size_t row)
+struct row_steps rounded_steps(const struct rounded_rows *q, const struct part_range *ranges, size_t row)
 {
     struct part_range all = {0};
     for (const struct part_range *p = ranges + row * q->parts; p < ranges + (row + 1) * q->parts; p++) {

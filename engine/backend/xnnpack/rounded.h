@@ -10,7 +10,7 @@
 #include "backend/xnnpack/emit.h"
 
 /* A unit is a part of one row; the range of a row is that of all its parts. */
-struct rounded {
+struct rounded_rows {
     size_t row, parts, units, rows; /* row: its elements; parts: of one; units: of all */
     bool symmetric;
 };
@@ -21,11 +21,11 @@ struct part_range {
 };
 
 /* From a RowRounding whose input has this shape. */
-struct rounded rounded_of(const struct node *n, const struct shape *x);
+struct rounded_rows rounded_of(const struct node *n, const struct shape *x);
 /* ranges: [units]. */
-void rounded_ranges(const struct rounded *q, const float *x, struct part_range *ranges, struct run *r);
-struct row_steps rounded_steps(const struct rounded *q, const struct part_range *ranges, size_t row);
+void rounded_ranges(const struct rounded_rows *q, const float *x, struct part_range *ranges, struct run *r);
+struct row_steps rounded_steps(const struct rounded_rows *q, const struct part_range *ranges, size_t row);
 /* The elements of a unit, from the first on. */
-size_t rounded_span(const struct rounded *q, size_t unit, size_t *ret_first);
+size_t rounded_span(const struct rounded_rows *q, size_t unit, size_t *ret_first);
 
 #endif

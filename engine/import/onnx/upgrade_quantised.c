@@ -282,12 +282,56 @@ static void up_gather_blocks(struct call *c)
 
 /* ---- recurrent, embedding ---------------------------------------------------------------------------------------------------- */
 
+static const struct value *constant_of(struct call *c, uint32_t index)
+{
+    uint32_t value = call_input(c, index);
+    const struct value *v = value == VALUE_NONE ? NULL : &c->g->values[value];
+    return v && v->data && shape_known(&v->shape) ? v : NULL;
+}
+
+/* Constant weights of signed bytes without a zero point, with the scales that they came with: a backend may multiply the bytes. Else VALUE_NONE. */
+static uint32_t gates_known(struct call *c, uint32_t weights, uint32_t params)
+{
+    const struct value *w = constant_of(c, weights), *scale = constant_of(c, params),
+                       *zero = constant_of(c, params + 1);
+    uint32_t y = VALUE_NONE;
+    if (!w || w->dtype != PEN_DTYPE_I8 || w->shape.rank != 3 || !scale || scale->dtype != PEN_DTYPE_F32 ||
+        (call_input(c, params + 1) != VALUE_NONE && !zero))
+        return VALUE_NONE;
+    const int64_t d = w->shape.dim[0], k = w->shape.dim[1], n = w->shape.dim[2], scales = shape_elements(&scale->shape);
+    const bool wide = scale->shape.rank == 2, fits = wide ? d == 1 && scales == n : scales == d;
+    for (size_t i = 0; zero && i < zero->bytes; i++) {
+        if (((const uint8_t *)zero->data)[i] != 0)
+            return VALUE_NONE;
+    }
+    const size_t bytes = (size_t)(d * k * n) * sizeof(float);
+    float *to = fits && d * k * n > 0 ? graph_alloc_data(c->g, bytes + 64) : NULL;
+    int32_t *zeros = to ? graph_alloc(c->g, (size_t)scales * sizeof *zeros) : NULL;
+    if (!zeros)
+        return VALUE_NONE;
+    const int8_t *from = w->data;
+    const float *s = scale->data;
+    for (int64_t i = 0; i < d * k * n; i++) {
+        const int64_t column = i % n, direction = i / n / k;
+        to[(direction * n + column) * k + i / n % k] = (float)from[i] * s[wide ? column : direction];
+    }
+    const struct quant quant = {.count = (uint32_t)scales, .axis = wide ? 1 : 0, .scale = s, .zero_point = zeros};
+    const struct shape shape = shape_of(3, (int64_t[]){d, n, k});
+    c->status = graph_constant(c->g, NULL, PEN_DTYPE_F32, &shape, to, bytes, false, &y);
+    if (c->status == PEN_OK)
+        c->g->values[y].quant = quant;
+    return c->status == PEN_OK ? y : VALUE_NONE;
+}
+
 /* Weights [directions, in, 4 * hidden] of bytes as floats [directions, 4 * hidden, in]; one scale for each direction, or for each of its columns. */
 static uint32_t gates_read(struct call *c, uint32_t weights, uint32_t params)
 {
     static const int64_t perm[3] = {0, 2, 1}, one[3] = {-1, 1, 1}, columns[3] = {0, 1, -1};
     uint32_t scale = call_input(c, params), zero = call_input(c, params + 1);
     bool wide = contrib_rank(c, params) == 2;
+    uint32_t known = gates_known(c, weights, params);
+    if (known != VALUE_NONE)
+        return known;
     uint32_t w = contrib_cast(c, call_input(c, weights), PEN_DTYPE_F32);
     if (zero != VALUE_NONE) {
         zero = contrib_reshape(c, contrib_cast(c, zero, PEN_DTYPE_F32), wide ? columns : one, 3);
@@ -313,13 +357,12 @@ static uint32_t steps_kept(struct call *c, uint32_t x, uint32_t lengths)
 /* x, w, r, b, lengths, h, c, p, w_scale, w_zero, r_scale, r_zero: x is rounded to bytes as a whole, the hidden state at each step. */
 static void up_dynamic_lstm(struct call *c)
 {
-    uint32_t made[3], in[8];
+    uint32_t in[8];
     if (contrib_lacks(c, 3) || call_input(c, 8) == VALUE_NONE || call_input(c, 10) == VALUE_NONE) {
         call_fail(c, PEN_ERR_INVALID, "node %s (%s) lacks weights or scales", c->name, c->origin);
         return;
     }
-    contrib_dynamic_bytes(c, steps_kept(c, call_input(c, 0), call_input(c, 4)), made);
-    in[0] = contrib_dequantise(c, made[0], made[1], made[2], 0);
+    in[0] = steps_kept(c, call_input(c, 0), call_input(c, 4));
     in[1] = gates_read(c, 1, 8);
     in[2] = gates_read(c, 2, 10);
     for (uint32_t i = 3; i < 8; i++)
@@ -329,7 +372,7 @@ static void up_dynamic_lstm(struct call *c)
         count--;
     uint32_t node = call_emit(c, OP_LSTM, in, count, c->out, c->out_count);
     call_copy_attrs(c, node, NULL);
-    call_set_int(c, node, ATTR_rounded_state, 1);
+    call_set_int(c, node, ATTR_rounded_state, ROUNDED_ALL);
 }
 
 /* Rows of a table of bytes, as floats. */

@@ -149,3 +149,31 @@ Test(xnnpack_hybrid, others_stay_floats)
         expect(f, 0);
     }
 }
+
+#define CELL_BOUND 5e-3 /* a state whose last bits differ may be rounded to the next byte */
+
+/* LSTMs whose inputs and states are rounded; weights with a scale of all, of each direction, of each row, and some that are no codes. */
+static void cells(void)
+{
+    for (int i = 0; i < 9; i++) {
+        const int64_t directions = 1 + i % 2, inputs = cross_pick(1, 40), hidden = cross_pick(1, 40), batch = 1 + i % 3;
+        const bool codes = i != 8, rows = directions == 1 && i % 4 == 0;
+        const int64_t w[] = {directions, 4 * hidden, inputs}, r[] = {directions, 4 * hidden, hidden};
+        struct few *f = few_new();
+        uint32_t in[4] = {few_input(f, 3, (int64_t[]){6, batch, inputs})};
+        in[1] = codes ? few_codes(f, 3, w, rows ? 1 : 0, i > 1) : few_constant(f, 3, w);
+        in[2] = few_codes(f, 3, r, rows ? 1 : 0, i > 1);
+        in[3] = few_constant(f, 2, (int64_t[]){directions, 8 * hidden});
+        const uint32_t y = few_node(f, OP_LSTM, i % 3 == 0 ? 3 : 4, in);
+        few_int(f, y, ATTR_hidden_size, hidden);
+        few_int(f, y, ATTR_rounded_state, ROUNDED_ALL);
+        few_text(f, y, ATTR_direction, directions == 2 ? "bidirectional" : i % 4 == 0 ? "forward" : "reverse");
+        few_output(f, y);
+        few_near(f, CELL_BOUND);
+        few_run(f, UINT32_MAX);
+        cr_assert_eq(few_kernels(f, "own gemm of bytes"), codes, "case %d", i);
+        few_free(f);
+    }
+}
+
+WITH_LIMITS(cells)
