@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants one-line faults and asks whether the tests notice: mutants.py [--build DIR] [--count N] [--seed N] [--folder F] [--jobs N] [--list] [--uncovered].
+"""Plants one-line faults and asks whether the tests notice: mutants.py [--build DIR] [--count N] [--seed N] [--folder F] [--jobs N] [--list] [--uncovered] [--self-check].
 
 By hand, with a build that has tests and PENSTOCK_CHECKS. A fault is one changed line of broker/, worker/ or engine/run/: an operator turned round, a bound
 off by one, a condition dropped or negated, a statement or a release left out, a constant changed. The changed copy of the file is compiled in a folder of
@@ -10,7 +10,9 @@ start are put in the place of the build's by a mount of the test's own (needs ro
 
 Lines that only tell people something (log lines, texts of errors) get no fault, nor do assertions. A fault that changes no byte of the object file is
 drawn again. What escapes is printed as a diff; what changes nothing that anybody can see stands in mutants_equivalent.txt with the reason. Exit 0: at
-least 95 % of the others were caught, and at most 5 % are in the list.
+least 95 % of the others were caught, and at most 5 % are in the list. A fault that some program cannot be linked with counts neither way and is told.
+
+--self-check plants what the tool must catch, what it must let pass and what it must call unlinked, and says whether it did (mutants_self.py).
 """
 import argparse
 import collections
@@ -25,16 +27,21 @@ import threading
 import time
 from pathlib import Path
 
-from mutants_bench import SOURCE, Bench, Build, mount_commands
+from mutants_bench import SOURCE, Bench, Build, Unlinked, mount_commands
 from mutants_coverage import Coverage
+from mutants_self import self_check
 
 SECONDS = 60  # processor time for the tests of one fault
+UNLINKED_MOST = 5  # more say that the tool does not know how programs are linked: the run ends
 WALL = 600  # and by the clock, however busy the machine is
 POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|ensembles|models|neighbours|pictures|refusals|sealed_pool|security|sequences|slices|types|versions)"
+TOOLS = r"test_verify\w*|test_tools|test_told\w*|test_env_command|test_refused"
+ENGINE_POOLS = r"e2e_(?:answers|digits|formats|models|types|versions)"
 FOLDERS = {  # folder: (programs with its code, pattern of its tests)
     "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}"),
     "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}"),
-    "engine/run": ([], r"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_worker_(?!wire)\w+"),
+    "engine/run": (["penstock-engine", "penstock-worker"],
+                   rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}"),
 }
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("
 RELEASE = r"(?:release|free|fini|unref|remove|leave|close|drop|give|end|discard)"
@@ -122,7 +129,7 @@ class Tests:
                 source = SOURCE / re.sub(r"CMakeFiles/[^/]+\.dir/", "", source)
                 texts.append(source.read_text() if source.exists() else "")
             self.words[name] = " ".join([name, *texts])
-            self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker)|process_start|PENSTOCK_BIN|pool_start|^e2e_", self.words[name]))
+            self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker|engine)|process_start|PENSTOCK_BIN|pool_start|^e2e_", self.words[name]))
         if not mounts:  # tests that start programs cannot have those with the fault
             self.names = [name for name in self.names if not self.starts[name]]
 
@@ -158,7 +165,7 @@ class Tests:
 
 
 def try_fault(bench, build, tests, fault):
-    """(verdict, what caught it)"""
+    """(verdict, what caught it). Unlinked where a program that has the file cannot be linked with the fault."""
     path, lines = fault.path, (SOURCE / fault.path).read_text().split("\n")
     if path not in build.plain:
         build.plain[path], said = bench.compile(path, "\n".join(lines))
@@ -180,7 +187,8 @@ def try_fault(bench, build, tests, fault):
         if used > SECONDS or time.monotonic() - begun > WALL:
             return "escaped", "the time was over"
         if tests.starts[name] and not place:
-            place = bench.programs(tests.programs, lambda program, to: bench.link(path, program, to))
+            place = bench.programs([program for program in tests.programs if build.holds(program, path)],
+                                   lambda program, to: bench.link(path, program, to))
         status, output, cpu = fails_twice(bench, tests, path, name, sanitized, place)
         used += cpu
         if status != 0:
@@ -192,13 +200,23 @@ def try_fault(bench, build, tests, fault):
     return "escaped", f"{len(names)} tests run it"
 
 
+def judged(bench, build, tests, fault):
+    """(verdict, what caught it or cannot be linked)"""
+    try:
+        return try_fault(bench, build, tests, fault)
+    except Unlinked as program:
+        return "unlinked", str(program)
+
+
 def fails_twice(bench, tests, path, name, sanitized, place):
     """(exit status, output, processor seconds) of a test with the fault; a failure counts when it comes twice."""
     program, run, used = bench.folder / name, tests.coverage.runs[name], 0
-    linked = bench.link(path, name, program, sanitized and run["sanitized"])
-    if not linked and not tests.starts[name]:
+    own = bench.build.holds(name, path)
+    if own and not bench.link(path, name, program, sanitized and run["sanitized"]):
+        raise Unlinked(name)
+    if not own and not tests.starts[name]:
         return 0, "", 0
-    if not linked:  # it has nothing of the folder itself: the fault is in the programs that it starts
+    if not own:  # the fault is in the programs that it starts
         program = bench.build.folder / "tests" / name
     for _ in range(2):
         status, output, cpu = bench.run(program, tests.arguments(name), 5 + 8 * run["cpu"], 15 + 8 * run["wall"], place if tests.starts[name] else None)
@@ -207,7 +225,7 @@ def fails_twice(bench, tests, path, name, sanitized, place):
             status = 1
         if status == 0 or "evt=assertion_failed" in output or (name == "broker_sim" and status is not None):
             break
-    if linked:
+    if own:
         program.unlink()
     return status, output, used
 
@@ -258,6 +276,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time")
     parser.add_argument("--minutes", type=float, default=600, help="begins no fault after so long")
     parser.add_argument("--uncovered", action="store_true", help="prints functions and lines that no test runs, and plants no faults")
+    parser.add_argument("--self-check", action="store_true", help="plants what must be caught, what must pass and what cannot be linked, and no other faults")
     parser.add_argument("--list", action="store_true", help="prints the faults and plants none")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -268,7 +287,8 @@ def main():
         wanted = escaped_in(given.again)
         all_faults = [(folder, fault) for folder, fault in all_faults if (fault.path, fault.old, fault.new) in wanted]
         given.count = min(given.count, len(all_faults))
-    print(f"seed {seed}: {given.count} of {len(all_faults)} faults", flush=True)
+    if not given.self_check:
+        print(f"seed {seed}: {given.count} of {len(all_faults)} faults", flush=True)
     if given.list:
         for _, fault in all_faults[:given.count]:
             print(diff(fault))
@@ -291,13 +311,15 @@ def run(given, build, scratch, folders, all_faults, seed):
         tests[folder].coverage.learn(tests[folder], given.jobs, scratch / folder.replace("/", "-"))
     if given.uncovered:
         return tell_uncovered([tests[folder].coverage for folder in folders])
+    if given.self_check:
+        return self_check(Bench(build, scratch / "self", mounts), tests, lambda bench, folder, fault: judged(bench, build, tests[folder], fault), Fault)
     known, lock, verdicts, escaped, listed = equivalents(), threading.Lock(), collections.Counter(), [], []
     queue, by_folder, begun = iter(all_faults), collections.defaultdict(collections.Counter), time.monotonic()
 
     def work(bench):
         while True:
             with lock:
-                if sum(verdicts.values()) + busy[0] >= given.count or time.monotonic() - begun > 60 * given.minutes:
+                if sum(verdicts.values()) + busy[0] >= given.count or len(unlinked) > UNLINKED_MOST or time.monotonic() - begun > 60 * given.minutes:
                     return
                 folder, fault = next(queue, (None, None))
                 if fault is None:
@@ -305,7 +327,7 @@ def run(given, build, scratch, folders, all_faults, seed):
                 busy[0] += 1
             begin = time.monotonic()
             try:
-                verdict, what = ("listed", known[key(fault)]) if key(fault) in known else try_fault(bench, build, tests[folder], fault)
+                verdict, what = ("listed", known[key(fault)]) if key(fault) in known else judged(bench, build, tests[folder], fault)
             except BaseException:
                 with lock:
                     busy[0] -= 1
@@ -313,6 +335,10 @@ def run(given, build, scratch, folders, all_faults, seed):
             with lock:
                 busy[0] -= 1
                 if verdict == "same":
+                    continue
+                if verdict == "unlinked":
+                    unlinked.append(fault)
+                    print(f"     not counted: {what} cannot be linked with the fault at {fault.path}:{fault.line}", flush=True)
                     continue
                 verdicts[verdict] += 1
                 by_folder[folder][verdict] += 1
@@ -322,13 +348,13 @@ def run(given, build, scratch, folders, all_faults, seed):
                 if verdict == "escaped":
                     print(diff(fault), flush=True)
 
-    busy = [0]
+    busy, unlinked = [0], []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         for done in [pool.submit(work, Bench(build, scratch / str(i), mounts)) for i in range(given.jobs)]:
             done.result()
 
     total, out = sum(verdicts.values()), verdicts["escaped"]
-    caught, judged = total - out - len(listed), total - len(listed)
+    caught, others = total - out - len(listed), total - len(listed)
     if escaped:
         print("\n== escaped")
         for fault in sorted(escaped):
@@ -336,10 +362,12 @@ def run(given, build, scratch, folders, all_faults, seed):
     print(f"\nseed {seed}, {total} faults: " + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
     for folder, counts in by_folder.items():
         print(f"{folder}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    if judged == 0:
+    if unlinked:
+        print(f"not counted, because a program could not be linked: {len(unlinked)}" + (", so the run ended" if len(unlinked) > UNLINKED_MOST else ""))
+    if others == 0:
         return 1
-    print(f"caught {caught} of {judged} ({100 * caught / judged:.1f} %); listed as equivalent {len(listed)} of {total}")
-    return 0 if caught >= 0.95 * judged and len(listed) <= 0.05 * total else 1
+    print(f"caught {caught} of {others} ({100 * caught / others:.1f} %); listed as equivalent {len(listed)} of {total}")
+    return 0 if caught >= 0.95 * others and len(listed) <= 0.05 * total and len(unlinked) <= UNLINKED_MOST else 1
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ def mount_commands():
 GOLD = gold()
 
 
+class Unlinked(Exception):
+    """A program that has the changed file cannot be linked with it: what its tests say would be about another program."""
+
+
 class Build:
     """The commands of a Ninja build: how each file is compiled, and each program linked."""
 
@@ -38,7 +42,7 @@ class Build:
         self.folder = folder
         if "PENSTOCK_CHECKS:BOOL=ON" not in (folder / "CMakeCache.txt").read_text():
             sys.exit(f"mutants.py: {folder} has no checks: cmake -S . -B {folder} -G Ninja -DPENSTOCK_TESTS=ON -DPENSTOCK_CHECKS=ON, then build it")
-        self.compiles, self.links, self.plain = {}, {}, {}  # plain: objects of files without a fault
+        self.compiles, self.links, self.members, self.plain = {}, {}, {}, {}  # plain: objects of files without a fault
         for command in self.commands():
             to = re.search(r" -o (\S+) -c (\S+)$", command)
             path = os.path.relpath(to.group(2), SOURCE) if to else ".."
@@ -58,6 +62,14 @@ class Build:
             command = self.commands(target)[-1].removeprefix(": && ").removesuffix(" && :")
             self.links[target] = command.replace("/./", "/")  # objects of another target come as FOLDER/./FILE: with one name a changed one takes its place
         return self.links[target]
+
+    def holds(self, target, path):
+        """Whether the program has this file's object itself, or in one of its libraries."""
+        words, own = self.link(target).split(), self.object_of(path)
+        for library in words:
+            if library.endswith(".a") and not library.startswith("/") and library not in self.members:
+                self.members[library] = set(self.commands(library)[-1].replace("/./", "/").split())
+        return own in words or any(own in self.members.get(word, ()) for word in words)
 
     def object_of(self, path):
         return re.search(r" -o (\S+)", self.compiles[path]).group(1)
@@ -89,7 +101,7 @@ class Bench:
         return self.folder / ("sanitized.o" if sanitize else "changed.o")
 
     def link(self, path, target, to, sanitize=False):
-        """path None: without a fault."""
+        """Whether it could be linked. path None: without a fault."""
         own = self.build.object_of(path) if path else None
         made = str(self.object(sanitize))
         command = self.build.link(target)
@@ -100,14 +112,14 @@ class Bench:
         return subprocess.run(command, cwd=self.build.folder, capture_output=True).returncode == 0
 
     def programs(self, names, link):
-        """The build's programs beside each other, those with these names made by link(name, to)."""
+        """The build's programs beside each other, those with these names made by link(name, to); Unlinked where that cannot."""
         place = self.folder / "bin"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(self.build.folder / "bin", place, copy_function=os.link, symlinks=True)
         for name in names:
             (place / name).unlink()
             if not link(name, place / name):
-                shutil.copy2(self.build.folder / "bin" / name, place / name)
+                raise Unlinked(name)
         return place
 
     def run(self, program, arguments, cpu, wall, place, settings=None):

@@ -15,7 +15,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from mutants_bench import SOURCE, Bench
+from mutants_bench import SOURCE, Bench, Unlinked
 
 OPTIONS = ["--coverage", "-O0", "-fprofile-update=atomic", "-Wno-error"]
 # Test programs and their children often leave by _exit, which writes no counts.
@@ -119,7 +119,10 @@ class Coverage:
             if not hasattr(local, "bench"):
                 with lock:
                     local.bench = Bench(self.build, scratch / f"learn-{next(benches)}", self.mounts)
-                local.place = local.bench.programs(tests.programs, self.link) if self.mounts else None
+                try:
+                    local.place = local.bench.programs(tests.programs, self.link) if self.mounts else None
+                except Unlinked as program:
+                    raise SystemExit(f"mutants.py: {program} cannot be linked with --coverage: no one can say what its tests run") from None
             return local.bench, local.place
 
         def learn_one(name):

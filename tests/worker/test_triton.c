@@ -72,6 +72,18 @@ Test(triton, what_is_broken_is_told_with_its_line)
     refuses("}", "a name or value is expected");
 }
 
+/* What lies behind the text is none of it, even where it would go on well. */
+Test(triton, the_text_ends_where_its_length_says)
+{
+    static const char block[] = "a { b: 1 }";
+    cJSON *message = NULL;
+    struct pen_error error = {0};
+    cr_assert_neq(pbtxt_parse(block, sizeof block - 2, &message, &error), PEN_OK);
+    cr_expect(strstr(error.text, "the block of line 1 is not closed by }"), "%s", error.text);
+    cr_assert_eq(pbtxt_parse(block, sizeof block - 1, &message, &error), PEN_OK, "%s", error.text);
+    cJSON_Delete(message);
+}
+
 Test(triton, depth_values_and_bytes_are_bounded)
 {
     static char deep[400], many[PBTXT_VALUES_MAX * 2 + 64], names[PBTXT_VALUES_MAX * 8];

@@ -60,10 +60,11 @@ struct fusion_parts {
 struct fusion *finder_fuse(struct finder *f, const struct fusion_kind *kind, const struct fusion_parts *parts,
                            size_t detail);
 
-/* fusion_attention.c, fusion_lookup.c, fusion_product.c, fusion_hybrid.c: from this node on. */
+/* fusion_attention.c, fusion_lookup.c, fusion_product.c, fusion_hybrid.c, fusion_dynamic.c: from this node on. */
 void fusion_lookup_find(struct finder *f, const struct node *hot);
 void fusion_attention_find(struct finder *f, const struct node *softmax);
 void fusion_product_find(struct finder *f, const struct node *product);
+void fusion_dynamic_find(struct finder *f, const struct node *product);
 void fusion_hybrid_find(struct finder *f, const struct node *rounding);
 
 #endif

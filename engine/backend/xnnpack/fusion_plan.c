@@ -18,6 +18,8 @@ static void find_all(struct finder *f)
             } else if (KEPT(xnnpack_RowRounding) && OWN_KEPT_PRODUCT && pass == 0 && n->op == OP_RowRounding &&
                        finder_free(f, n)) {
                 fusion_hybrid_find(f, n);
+            } else if (KEPT(xnnpack_MatMulInteger) && pass == 0 && n->op == OP_MatMulInteger && finder_free(f, n)) {
+                fusion_dynamic_find(f, n);
             } else if (OWN_KEPT_PRODUCT && pass == 1 && product && finder_free(f, n)) {
                 fusion_product_find(f, n);
             }

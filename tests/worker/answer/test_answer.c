@@ -248,6 +248,7 @@ static void refused(const char *text, const char *part)
 }
 
 #define MASKED "{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\",\"coefficients\":2,\"coefficients_at\":1}}"
+#define HEADS  "{\"boxes\":{\"form\":\"yolov5\",\"heads\":[{\"output\":\"map\",\"stride\":10,\"anchors\":[[1,2]]}]"
 #define BOXES  "{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\"}}"
 
 /* What is wrong is refused at load, with what there is. */
@@ -297,6 +298,11 @@ Test(answer, shapes_that_do_not_fit_are_refused_at_load)
     refused("{\"steps\":[" BOXES ",{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}}]}", "with 'coefficients'");
     refused("{\"steps\":[{\"boxes\":{\"form\":\"yolov8\",\"boxes\":\"scores\",\"coefficients\":2}}]}",
             "boxes need column 3");
+    refused("{\"steps\":[{\"boxes\":{\"boxes\":\"boxes\",\"scores\":\"scores\",\"coefficients\":2,\"coefficients_at\":"
+            "3}}]}",
+            "coefficients need column 4, but output 'boxes' has 4 columns");
+    refused("{\"steps\":[" HEADS ",\"coefficients\":2}}]}", "have neither 'coefficients' nor 'turned'");
+    refused("{\"steps\":[" HEADS ",\"turned\":true}}]}", "have neither 'coefficients' nor 'turned'");
     refused("{\"steps\":[" MASKED ",{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}}]}", "room for 254 objects");
     refused("{\"steps\":[" MASKED ",{\"nms\":{}},{\"mask\":{\"output\":\"map\",\"form\":\"instances\"}},{\"nms\":{}}]}",
             "nms must come before it");
