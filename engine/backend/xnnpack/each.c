@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "assertion.h"
+
 static bool step_of(const struct shape *out, const struct shape *in, size_t *step)
 {
     size_t run = 1;
@@ -151,14 +153,18 @@ static enum rows_kind rows_kind_of(const struct each *e, uint32_t k)
     return across != 0 ? ROWS_OTHER : along == 0 ? ROWS_ONE : along == 1 ? ROWS_REPEAT : ROWS_OTHER;
 }
 
+/* Elements of 1 or 4 bytes. The size is a constant in the loop: with a variable one, each element is a call of memcpy. */
 static void element_fill(uint8_t *to, const uint8_t *from, size_t size, size_t n)
 {
+    uint32_t word;
     if (size == 1) {
         memset(to, *from, n);
         return;
     }
+    PEN_ASSERT(size == sizeof word, "pieces are of bytes or of words");
+    memcpy(&word, from, sizeof word);
     for (size_t i = 0; i < n; i++) {
-        memcpy(to + i * size, from, size);
+        memcpy(to + i * sizeof word, &word, sizeof word);
     }
 }
 

@@ -29,7 +29,7 @@ void each_run(const struct each *e, each_fn fn, const void *context, struct run 
 typedef void (*each_piece_fn)(const void *context, size_t out, const void *const *in, const size_t *step, size_t n);
 /*
  * Short rows are taken together, so that a call has some 1000 elements whatever broadcasts: what repeats or does not advance within a row is written out
- * before. size <= 4.
+ * before. size: 1 or 4.
  */
 void each_pieces(const struct each *e, const void *const *in, size_t size, each_piece_fn fn, const void *context,
                  struct run *r);
