@@ -172,6 +172,43 @@ static void sigmoids(const struct own *own)
     cr_assert(isnan(y[0]) && y[1] == INFINITY && y[3] == 0.0f, "%s", own->name);
 }
 
+static double gelu(double v)
+{
+    return 0.5 * v * (1.0 + erf(v * M_SQRT1_2));
+}
+
+/* The errors that own_math.h claims, against double. */
+static void claims(const struct own *own)
+{
+    static const struct claim {
+        enum unary_fn fn;
+        const char *name;
+        double (*truth)(double);
+        double relative, absolute, low, high;
+    } all[] = {{UNARY_EXP, "exp", exp, 2e-7, 0.0, -80.0, 80.0},
+               {UNARY_LOG, "log", log, 2e-7, 1e-7, 1e-6, 90.0},
+               {UNARY_TANH, "tanh", tanh, 3e-7, 0.0, -12.0, 12.0},
+               {UNARY_ERF, "erf", erf, 4e-7, 0.0, -6.0, 6.0},
+               {UNARY_GELU, "gelu", gelu, 4e-7, 8e-7, -9.0, 9.0}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const struct claim *c = &all[i];
+        for (int k = 0; k <= 40000; k++) {
+            const float v = (float)(c->low + (c->high - c->low) * k / 40000.0);
+            float row[3] = {v, v, v}, y[3];
+            own->unary(c->fn, row, y, 3, 0.0f, 0.0f);
+            const double want = c->truth((double)v), error = fabs((double)y[1] - want);
+            cr_assert(error <= c->relative * fabs(want) + c->absolute, "%s: %s of %a is %a, not %a", own->name, c->name,
+                      (double)v, (double)y[1], want);
+        }
+        float odd[3] = {NAN, 0.0f, 0.0f}, y[3];
+        own->unary(c->fn, odd, y, 3, 0.0f, 0.0f);
+        cr_assert(isnan(y[0]), "%s: %s of NaN", own->name, c->name);
+    }
+    float ends[4] = {INFINITY, -INFINITY, 1e30f, -0.0f}, y[4];
+    own->unary(UNARY_ERF, ends, y, 4, 0.0f, 0.0f);
+    cr_assert(y[0] == 1.0f && y[1] == -1.0f && y[2] == 1.0f && y[3] == 0.0f, "%s: ends of erf", own->name);
+}
+
 static void steps(const struct own *own)
 {
     float want, low, high;
@@ -211,6 +248,7 @@ Test(xnnpack_own_rows, each_table_has_the_same_results)
             tiles(all[i]);
             turns(all[i]);
             sigmoids(all[i]);
+            claims(all[i]);
             steps(all[i]);
         }
     }
