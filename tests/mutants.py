@@ -34,7 +34,7 @@ from mutants_self import self_check
 SECONDS = 60  # processor time for the tests of one fault
 UNLINKED_MOST = 5  # more say that the tool does not know how programs are linked: the run ends
 WALL = 600  # and by the clock, however busy the machine is
-POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|ensembles|models|neighbours|pictures|refusals|sealed_pool|security|sequences|slices|types|versions)"
+POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|crops|ensembles|models|neighbours|pictures|refusals|registry|sealed_pool|security|sequences|slices|types|versions)"
 TOOLS = r"test_verify\w*|test_tools|test_told\w*|test_env_command|test_refused"
 ENGINE_POOLS = r"e2e_(?:answers|digits|formats|models|types|versions)"
 FOLDERS = {  # folder: (programs with its code, pattern of its tests)

@@ -177,6 +177,9 @@ static void meta_read(const Penstock__ResultMeta *meta, struct one_answer *ret)
     snprintf(ret->error, sizeof ret->error, "%s", meta->error);
     ret->batch_size = meta->batch_size;
     ret->layers = meta->n_layers;
+    ret->measured = meta->measured != NULL;
+    ret->repeatable = meta->measured && meta->measured->repeatable;
+    ret->largest = meta->measured ? meta->measured->largest : 0;
     snprintf(ret->debug_log, sizeof ret->debug_log, "%s", meta->debug_log);
     ret->labels_count = meta->n_labels;
     if (meta->model_digest.len == sizeof ret->model_digest.bytes)

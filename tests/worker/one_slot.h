@@ -69,6 +69,8 @@ struct one_answer {
         uint32_t row, classes, best;
     } annotations[8];
     size_t annotations_count, layers;
+    bool measured, repeatable;
+    double largest;
     char debug_log[4096]; /* its beginning */
 };
 

@@ -185,6 +185,23 @@ Test(jobs, labels_and_classes_are_told_where_they_are_asked_for)
     refused(&job, PEN_ERR_INVALID, "parameter 'labels' must be an integer from 0 to");
 }
 
+Test(jobs, an_answer_tells_what_was_measured_of_its_model)
+{
+    both_start();
+    struct one_job job = good_job();
+    struct served *served = one_slot_catalog.models[0];
+    atomic_store(&served->measured_as, SERVED_NOT_MEASURED);
+    one_slot_run(&job, 1);
+    cr_expect(!one_slot_answers[0].measured);
+    for (int repeatable = 0; repeatable < 2; repeatable++) {
+        served->measured = (struct pen_measured){.largest = 0.25, .repeatable = repeatable == 1};
+        atomic_store(&served->measured_as, SERVED_MEASURED);
+        one_slot_run(&job, 1);
+        cr_expect(one_slot_answers[0].measured && one_slot_answers[0].largest == 0.25);
+        cr_expect_eq(one_slot_answers[0].repeatable, repeatable == 1);
+    }
+}
+
 Test(jobs, layers_are_measured_when_the_trace_asks)
 {
     both_start();

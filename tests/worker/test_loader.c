@@ -23,7 +23,7 @@ static struct call {
     bool own; /* of the thread that asked for the load */
     int nice;
     size_t threads; /* of the process */
-} calls[CALLS_MAX], freed;
+} calls[CALLS_MAX], freed, opened;
 static size_t calls_count;
 static pthread_t asked;
 static bool scripted, warm_fails;
@@ -52,6 +52,10 @@ enum pen_status __wrap_pen_session_warm(struct pen_session *session, const struc
                                         uint64_t *ret_prepare_us, uint64_t *ret_run_us, struct pen_error *reterr);
 uint64_t __real_background_waited_us(void);
 uint64_t __wrap_background_waited_us(void);
+enum pen_status __real_pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
+                                      struct pen_error *reterr);
+enum pen_status __wrap_pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
+                                      struct pen_error *reterr);
 void __real_pen_model_free(struct pen_model *model);
 void __wrap_pen_model_free(struct pen_model *model);
 
@@ -72,6 +76,13 @@ uint64_t __wrap_background_waited_us(void)
 {
     static uint64_t waited_us;
     return scripted ? waited_us += WAITED_US : __real_background_waited_us();
+}
+
+enum pen_status __wrap_pen_model_load(struct pen_engine *engine, const char *path, struct pen_model **ret_model,
+                                      struct pen_error *reterr)
+{
+    opened = call_now();
+    return __real_pen_model_load(engine, path, ret_model, reterr);
 }
 
 void __wrap_pen_model_free(struct pen_model *model)
@@ -138,6 +149,23 @@ Test(loader, a_model_is_loaded_warmed_and_freed_at_the_lowest_priority)
     loader_free(served);
     cr_expect(!freed.own && freed.nice == 19, "freed at nice %d", freed.nice);
     cr_expect_eq(getpriority(PRIO_PROCESS, (id_t)gettid()), usual, "who asked is as before");
+    pen_engine_free(engine);
+}
+
+/* A model that slept: its file is read by a thread of the background where slots serve, and by the caller where none do. */
+Test(loader, a_model_wakes_beside_what_serves)
+{
+    struct pen_engine *engine = NULL;
+    struct pen_error error;
+    struct served *served = load_digits("reference", 1, &engine);
+    for (int aside = 0; aside < 2; aside++) {
+        loader_cool(served);
+        opened = (struct call){.nice = -1};
+        cr_assert_eq(loader_wake(engine, served, 1, aside == 1, &error), PEN_OK, "%s", error.text);
+        cr_expect(opened.own == (aside == 0) && (opened.nice == 19) == (aside == 1), "aside %d: own %d, nice %d", aside,
+                  opened.own, opened.nice);
+    }
+    loader_free(served);
     pen_engine_free(engine);
 }
 

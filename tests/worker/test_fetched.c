@@ -1,0 +1,61 @@
+/* --models registry:...: the list that it names, without a registry that could be reached. */
+#include "fetched.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "folder.h"
+
+static char root[FOLDER_PATH_BYTES];
+
+static void setup(void)
+{
+    cr_redirect_stderr();
+    folder_new(root);
+}
+
+static void teardown(void)
+{
+    folder_free(root);
+}
+
+TestSuite(fetched, .init = setup, .fini = teardown, .timeout = 30);
+
+static enum pen_status open_list(const char *models, struct fetched **ret_fetched, struct pen_error *reterr)
+{
+    char store[FOLDER_PATH_BYTES + 16], registry[FOLDER_PATH_BYTES + 16];
+    snprintf(store, sizeof store, "%s/store", root);
+    snprintf(registry, sizeof registry, "%s/registry", root);
+    folder_make(registry);
+    struct options options = {.transfers = 1, .store_limit = 1 << 20};
+    options.models = models;
+    options.store = store;
+    options.registry = registry;
+    options.share_models = "none";
+    options.model_peers = "";
+    options.exchange = "none";
+    *reterr = (struct pen_error){.status = PEN_OK};
+    return fetched_open(&options, ret_fetched, reterr);
+}
+
+Test(fetched, each_model_of_the_list_is_asked_for)
+{
+    struct fetched *fetched = NULL;
+    struct pen_error error;
+    struct catalog catalog = {.count = 0};
+    cr_assert_eq(open_list("registry:one, two:stable,three@4", &fetched, &error), PEN_OK, "%s", error.text);
+    fetched_failures(fetched, &catalog);
+    cr_expect_eq(catalog.failed, 3, "%zu of three are not in the registry", catalog.failed);
+    fetched_close(fetched);
+    catalog_fini(&catalog);
+}
+
+Test(fetched, a_list_without_a_model_is_refused)
+{
+    struct fetched *fetched = NULL;
+    struct pen_error error;
+    cr_expect_eq(open_list("registry: ,", &fetched, &error), PEN_ERR_INVALID);
+    cr_expect(strstr(error.text, "names no model"), "%s", error.text);
+}
