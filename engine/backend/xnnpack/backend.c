@@ -19,12 +19,18 @@ static const char *why_not(enum xnn_status status)
                : "XNNPACK cannot start: no memory";
 }
 
+/* How products of bf16 come by their sums. */
+static const char *bf16_text(enum pen_isa most)
+{
+    return isa_tiles_within(most) ? "+amx" : isa_pairs_within(most) ? "+bf16" : "";
+}
+
 /* Part of what an answer rests on: the limit of XNNPACK's own kernels, too, where it is another than that of ours. */
-static void library_text(enum pen_isa most, bool pairs, char *text, size_t bytes)
+static void library_text(enum pen_isa most, bool bf16, char *text, size_t bytes)
 {
     const char *xnn = limit_text();
     bool other = strcmp(xnn, "any") != 0 && strcmp(xnn, isa_name(most)) != 0;
-    snprintf(text, bytes, XC_LIBRARY " %s%s%s%s", isa_name(most), pairs ? "+bf16" : "",
+    snprintf(text, bytes, XC_LIBRARY " %s%s%s%s", isa_name(most), bf16 ? bf16_text(most) : "",
              other ? ", its own kernels " : "", other ? xnn : "");
 }
 
@@ -39,8 +45,7 @@ static enum pen_status probe(const struct backend_config *config, struct backend
         snprintf(c.reason, sizeof c.reason, "%s", why_not(status));
     }
     isa_device(config->isa_max, c.device, sizeof c.device);
-    const bool pairs = config->precision == PEN_PRECISION_BF16 && isa_pairs_within(config->isa_max);
-    library_text(config->isa_max, pairs, c.library, sizeof c.library);
+    library_text(config->isa_max, config->precision == PEN_PRECISION_BF16, c.library, sizeof c.library);
     c.precisions = OFFERED;
     *ret_caps = c;
     return PEN_OK;

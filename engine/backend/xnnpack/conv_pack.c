@@ -90,7 +90,8 @@ static enum pen_status pack_any(const struct graph *g, const struct node *n, boo
     if (!conv_is_dense(&f)) {
         return PEN_OK;
     }
-    const bool tiles = winograd_may_take(n, &f); /* they read weights of four bytes, and save more than rounding does */
+    /* They read weights of four bytes, and save more than rounding does, but for where AMX multiplies. */
+    const bool tiles = !isa_tiles() && winograd_may_take(n, &f);
     return rounded && OWN_KEPT_PAIRS && !tiles ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
                                                : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
 }

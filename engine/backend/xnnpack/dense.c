@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/xnnpack/dense_paired.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
+#include "backend/xnnpack/own_tiles.h"
+#include "backend/xnnpack/patches.h"
 #include "graph/lifetime.h"
 
-#define TILES_BLOCK  16    /* row tiles that share one pass over the weights: 224 rows of 256 floats = 229 KiB of L2 */
-#define PANELS_LEAST 4     /* of a unit: its rows are copied for at least so many */
-#define ALONE_MACS   60000 /* a smaller product is done before another thread has begun */
+#define ROWS_BLOCK   224     /* rows that share one pass over the weights: of 256 floats they have 229 KiB of L2 */
+#define TILES_BLOCK  16      /* and at most so many tiles */
+#define PANELS_LEAST 4       /* of a unit: its rows are copied for at least so many */
+#define ALONE_MACS   60000   /* a smaller product is done before another thread has begun */
+#define TILES_DEPTH  256     /* so many pairs of bf16, of 32 rows and 32 columns, fit the first cache together */
+#define TILES_ROWS   5       /* fewer are sooner multiplied without tiles, which take 16 at a time */
 #define SHORT_MACS   1000000 /* one that is short beside a time slice (team_run_short) */
-
-/* Where a row's patch starts in the image; may lie outside by the padding. */
-struct origin {
-    const float *image; /* of its batch element */
-    ptrdiff_t y, x;
-};
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -32,11 +32,18 @@ static size_t panel_at(const struct dense *d, size_t c, size_t k0)
     case GEMM_BF16:
         return (c * d->k + k0 * d->nr) / 2;
     case GEMM_PAIRS:
-        return c * divide_up(d->k, 2) + k0 / 2 * d->nr;
+        return c * dense_pairs(d->k) + k0 / 2 * d->nr;
     case GEMM_F32:
     default:
         return c * d->k + k0 * d->nr;
     }
+}
+
+/* Row tiles of one block. */
+static size_t tiles_block(const struct dense *d)
+{
+    const size_t tiles = ROWS_BLOCK / d->mr;
+    return tiles < TILES_BLOCK ? tiles : TILES_BLOCK;
 }
 
 /* Panels of a unit: its results are read and written once for each block of k, and stay in an eighth of the second cache meanwhile. */
@@ -52,16 +59,16 @@ static size_t panels_kept(const struct dense *d)
  */
 static void blocks_choose(struct dense *d, size_t threads)
 {
-    const size_t mr = isa_own()->gemm_mr;
+    const size_t mr = d->mr, most = tiles_block(d);
     size_t tiles = divide_up(d->m, mr), panels = divide_up(d->n, d->nr);
     d->rows_outer = panel_at(d, panels * d->nr, 0) * sizeof(float) <= isa_l2_bytes() / 2 && tiles >= threads;
     d->cols_block = panels * d->nr;
     if (d->rows_outer) {
         size_t unit = tiles / 16;
-        d->rows_block = (unit < 1 ? 1 : unit > TILES_BLOCK ? TILES_BLOCK : unit) * mr;
+        d->rows_block = (unit < 1 ? 1 : unit > most ? most : unit) * mr;
         return;
     }
-    size_t blocks = divide_up(tiles, TILES_BLOCK), cuts = 1;
+    size_t blocks = divide_up(tiles, most), cuts = 1;
     d->rows_block = divide_up(tiles, blocks) * mr; /* even blocks */
     if (d->direct && d->k > GEMM_KC) {
         cuts = divide_up(panels, panels_kept(d));
@@ -96,6 +103,7 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
                         .n = n,
                         .nr = isa_own()->gemm_nr,
                         .mr = isa_own()->gemm_mr,
+                        .depth = GEMM_KC,
                         .y_stride = n,
                         .sum_stride = n,
                         .min = -INFINITY,
@@ -114,6 +122,15 @@ void dense_form_set(struct dense *d, enum gemm_form form, size_t threads)
 {
     d->form = form;
     d->banded = d->banded && form != GEMM_PAIRS;
+    d->depth = form == GEMM_PAIRS ? (size_t)2 * GEMM_KC : GEMM_KC; /* pairs take half the room */
+#ifdef OWN_X86
+    d->tiles = OWN_KEPT_PAIRS && form == GEMM_PAIRS && isa_tiles() && d->m >= TILES_ROWS;
+    if (d->tiles) {
+        d->mr = OWN_TILES_MR;
+        dense_paired_init(d);
+        d->depth = d->paired.in_place ? d->k : TILES_DEPTH;
+    }
+#endif
     blocks_choose(d, threads);
 }
 
@@ -162,12 +179,18 @@ void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_s
 static size_t thread_bytes(const struct dense *d)
 {
     size_t rows = d->rows_block;
-    return (rows * GEMM_LDX * sizeof(float) + rows * sizeof(struct origin) + 127) / 64 * 64;
+    return (rows * GEMM_LDX * sizeof(float) + rows * sizeof(struct patch_origin) + 127) / 64 * 64;
+}
+
+/* Before the threads' own. */
+static size_t paired_bytes(const struct dense *d)
+{
+    return (d->paired.words * sizeof(float) + 63) / 64 * 64;
 }
 
 size_t dense_scratch_bytes(const struct dense *d, size_t threads)
 {
-    return thread_bytes(d) * (threads > 0 ? threads : 1);
+    return thread_bytes(d) * (threads > 0 ? threads : 1) + paired_bytes(d);
 }
 
 struct job {
@@ -177,116 +200,13 @@ struct job {
     uint8_t *scratch;
 };
 
-static void origins_find(const struct dense_image *g, const float *x, size_t first, size_t count, struct origin *o)
-{
-    size_t pixels = g->out_h * g->out_w;
-    size_t image_floats = g->in_h * g->in_w * g->pixel_stride;
-    size_t b = first / pixels, oy = first % pixels / g->out_w, ox = first % g->out_w;
-    for (size_t i = 0; i < count; i++) {
-        o[i].image = x + b * image_floats;
-        o[i].y = (ptrdiff_t)(oy * g->stride_h) - (ptrdiff_t)g->pad_top;
-        o[i].x = (ptrdiff_t)(ox * g->stride_w) - (ptrdiff_t)g->pad_left;
-        if (++ox == g->out_w) {
-            ox = 0;
-            if (++oy == g->out_h) {
-                oy = 0;
-                b++;
-            }
-        }
-    }
-}
-
-/* Rows of a few floats, as first layers have them, are sooner copied in place than a call of memcpy finds out how long they are. */
-static inline void floats_copy(float *to, const float *from, size_t count)
-{
-    if (count > 16) {
-        memcpy(to, from, count * sizeof *to);
-    } else if (count >= 8) {
-        float a[8], b[8]; /* the halves overlap */
-        memcpy(a, from, sizeof a);
-        memcpy(b, from + count - 8, sizeof b);
-        memcpy(to, a, sizeof a);
-        memcpy(to + count - 8, b, sizeof b);
-    } else if (count >= 4) {
-        float a[4], b[4];
-        memcpy(a, from, sizeof a);
-        memcpy(b, from + count - 4, sizeof b);
-        memcpy(to, a, sizeof a);
-        memcpy(to + count - 4, b, sizeof b);
-    } else {
-        for (size_t i = 0; i < count; i++) {
-            to[i] = from[i];
-        }
-    }
-}
-
-/* `count` floats of kernel row ky from its element `from` on (an element is kernel column * channels + channel), zeros outside of the image. */
-static void kernel_row_copy(const struct dense_image *g, const struct origin *o, size_t ky, size_t from, size_t count,
-                            float *to)
-{
-    ptrdiff_t y = o->y + (ptrdiff_t)(ky * g->dilation_h);
-    if (y < 0 || y >= (ptrdiff_t)g->in_h) {
-        memset(to, 0, count * sizeof *to);
-        return;
-    }
-    const float *row = o->image + (size_t)y * g->in_w * g->pixel_stride;
-    bool dense = g->dilation_w == 1 && g->pixel_stride == g->channels;
-    if (dense && o->x >= 0 && o->x + (ptrdiff_t)g->kernel_w <= (ptrdiff_t)g->in_w) {
-        floats_copy(to, row + (size_t)o->x * g->channels + from, count);
-        return;
-    }
-    while (count > 0) {
-        size_t kx = from / g->channels, c = from % g->channels;
-        size_t run = g->channels - c < count ? g->channels - c : count;
-        ptrdiff_t x = o->x + (ptrdiff_t)(kx * g->dilation_w);
-        if (x < 0 || x >= (ptrdiff_t)g->in_w) {
-            memset(to, 0, run * sizeof *to);
-        } else {
-            floats_copy(to, row + (size_t)x * g->pixel_stride + c, run);
-        }
-        to += run;
-        from += run;
-        count -= run;
-    }
-}
-
-/* The whole patch lies within the image and its rows in one piece. */
-static bool patch_inside(const struct dense_image *g, const struct origin *o)
-{
-    return g->dilation_w == 1 && g->pixel_stride == g->channels && o->x >= 0 && o->y >= 0 &&
-           o->x + (ptrdiff_t)g->kernel_w <= (ptrdiff_t)g->in_w &&
-           o->y + (ptrdiff_t)((g->kernel_h - 1) * g->dilation_h) < (ptrdiff_t)g->in_h;
-}
-
-/* Elements [k0, k0 + count) of a row of x. */
-static void row_copy(const struct dense_image *g, const struct origin *o, size_t k0, size_t count, float *to)
-{
-    size_t width = g->kernel_w * g->channels;
-    if (count == g->kernel_h * width && patch_inside(g, o)) {
-        const size_t step = g->dilation_h * g->in_w * g->channels;
-        const float *from = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
-        for (size_t ky = 0; ky < g->kernel_h; ky++, from += step, to += width) {
-            floats_copy(to, from, width);
-        }
-        return;
-    }
-    while (count > 0) {
-        size_t from = k0 % width;
-        size_t run = width - from < count ? width - from : count;
-        kernel_row_copy(g, o, k0 / width, from, run, to);
-        to += run;
-        k0 += run;
-        count -= run;
-    }
-}
-
 /* What one unit works on, for one block of k. */
 struct block {
     const struct dense *d;
     const struct dense_item *item;
     size_t row0, rows, col0, cols, k0, kc;
-    float *copy;                  /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
-    const struct origin *origins; /* of its rows; NULL where none is looked at */
+    float *copy;                        /* [rows][GEMM_LDX]: patches, or the rows of a last tile that is not full */
+    const struct patch_origin *origins; /* of its rows; NULL where none is looked at */
 };
 
 /* Rows that a kernel reads for a tile of m rows. */
@@ -294,6 +214,12 @@ static size_t rows_read(const struct dense *d, size_t m)
 {
     const size_t mr = d->mr;
     return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
+}
+
+/* Of a patch inside of an image whose pixels lie side by side. */
+static const float *patch_at(const struct dense_image *g, const struct patch_origin *o)
+{
+    return o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
 }
 
 /* Rows from r on, up to m of them, that are patches of one output row. */
@@ -307,7 +233,7 @@ static size_t segment_rows(const struct block *b, size_t r, size_t m)
 static bool segment_in_place(const struct block *b, size_t r, size_t m)
 {
     const struct dense_image *g = &b->d->image;
-    const struct origin *first = &b->origins[r];
+    const struct patch_origin *first = &b->origins[r];
     if (!patch_inside(g, first) || !patch_inside(g, &b->origins[r + m - 1])) {
         return false;
     }
@@ -332,10 +258,15 @@ static bool tile_in_place(const struct block *b, size_t r)
     return true;
 }
 
-static void tile_call(enum gemm_form form, const struct gemm_tile *t)
+static void tile_call(const struct dense *d, const struct gemm_tile *t)
 {
+    const enum gemm_form form = d->form;
     if (form == GEMM_F32 || !OWN_KEPT_HALVES) {
         isa_own()->gemm(t);
+#ifdef OWN_X86
+    } else if (OWN_KEPT_PAIRS && d->tiles) {
+        own_gemm_tiles(t);
+#endif
 #ifdef OWN_PAIRS
     } else if (OWN_KEPT_PAIRS && form == GEMM_PAIRS) {
         own_gemm_pairs(t);
@@ -354,12 +285,37 @@ static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
     t.bands = g->kernel_h;
     t.band_stride = g->dilation_h * g->in_w * g->channels;
     for (size_t left = t.m; left > 0; left -= t.m, r += t.m) {
-        const struct origin *o = &b->origins[r];
+        const struct patch_origin *o = &b->origins[r];
         t.m = segment_rows(b, r, left);
-        t.x = o->image + ((size_t)o->y * g->in_w + (size_t)o->x) * g->channels;
-        tile_call(b->d->form, &t);
+        t.x = patch_at(g, o);
+        tile_call(b->d, &t);
         t.y += t.m * t.y_stride;
         t.sum += t.sum != NULL ? t.m * t.sum_stride : 0;
+    }
+}
+
+/* Of a block: floats, or pairs. What fills a tile's rows is 0. */
+static size_t block_words(const struct dense *d, size_t kc)
+{
+    return d->form != GEMM_PAIRS ? kc : d->tiles ? divide_up(kc, 2 * OWN_TILES_K) * OWN_TILES_K : divide_up(kc, 2);
+}
+
+/* Rows of tiles: in the image of pairs, where windows begin with each result, or those that were copied. */
+static void tile_rows(const struct block *b, size_t r, struct gemm_tile *t)
+{
+    const struct dense *d = b->d;
+    t->split = OWN_TILES_MR / 2;
+    t->more = t->x + t->split * t->x_stride;
+    if (d->paired.in_place) {
+        const struct dense_image *g = &d->image;
+        const struct patch_origin *o = &b->origins[r];
+        t->split = g->out_w < t->split ? g->out_w : t->split;
+        t->x = patch_at(g, o);
+        t->more = t->m > t->split ? patch_at(g, o + t->split) : t->x;
+        t->x_stride = g->stride_w * g->channels;
+        t->k = g->kernel_w * g->channels;
+        t->bands = g->kernel_h;
+        t->band_stride = g->dilation_h * g->in_w * g->channels;
     }
 }
 
@@ -371,9 +327,10 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + panel_at(d, c, b->k0),
                           .next = next,
+                          .fetch = next != i->panels,
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
-                          .k = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc,
+                          .k = block_words(d, b->kc),
                           .bands = 1,
                           .n = d->n - c < d->nr ? d->n - c : d->nr,
                           .y = i->y + row * d->y_stride + c,
@@ -391,7 +348,10 @@ static void tile_run(const struct block *b, size_t r, size_t c, const float *nex
         segments_run(b, r, t);
         return;
     }
-    tile_call(d->form, &t);
+    if (d->tiles) {
+        tile_rows(b, r, &t);
+    }
+    tile_call(d, &t);
 }
 
 /* What the panel of column c is followed by: the next one, the first one of the next block of k, or that of the next unit. */
@@ -414,33 +374,41 @@ static void panels_run(const struct block *b)
         const float *next = panel_behind(b, c);
         /* tiles whose prefetches, a line for each k, cover a panel */
         const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
-        const size_t lines = d->form == GEMM_PAIRS ? divide_up(b->kc, 2) : b->kc;
+        const size_t lines = block_words(d, b->kc);
         for (size_t r = 0, tile = 0; r < b->rows; r += d->mr, tile++) {
             tile_run(b, r, c, tile < fetching ? next + tile * lines * 16 : b->item->panels);
         }
     }
 }
 
-static void copy_rows(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+static void copy_rows(const struct block *b, const struct patch_origin *origins, size_t r, size_t rows)
 {
     for (size_t i = r; i < r + rows && i < b->rows; i++) {
-        row_copy(&b->d->image, &origins[i], b->k0, b->kc, b->copy + i * GEMM_LDX);
+        patch_copy(&b->d->image, &origins[i], b->k0, b->kc, b->copy + i * GEMM_LDX);
     }
 }
 
 /* Rows as pairs of bf16. */
-static void copy_pairs(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+static void copy_pairs(const struct block *b, const struct patch_origin *origins, size_t r, size_t rows)
 {
 #ifdef OWN_PAIRS
     const struct dense *d = b->d;
     float room[2 * GEMM_KC];
-    for (size_t i = r; i < r + rows && i < b->rows; i++) {
+    for (size_t i = r; i < r + rows && i < b->rows && !d->paired.in_place; i++) {
         const float *from = b->item->x + (b->row0 + i) * d->image.pixel_stride + b->k0;
-        if (!d->direct) {
-            row_copy(&d->image, &origins[i], b->k0, b->kc, room);
-            from = room;
+        float *to = b->copy + i * GEMM_LDX;
+        if (d->paired.words > 0) {
+            patch_copy(&d->image, &origins[i], b->k0 / 2, b->kc / 2, to);
+        } else {
+            if (!d->direct) {
+                patch_copy(&d->image, &origins[i], b->k0, b->kc, room);
+                from = room;
+            }
+            own_pairs_make(from, (uint32_t *)(void *)to, b->kc);
         }
-        own_pairs_make(from, (uint32_t *)(void *)(b->copy + i * GEMM_LDX), b->kc);
+        for (size_t pair = divide_up(b->kc, 2); pair < block_words(d, b->kc); pair++) {
+            to[pair] = 0.0f;
+        }
     }
 #else
     (void)b, (void)origins, (void)r, (void)rows;
@@ -448,7 +416,7 @@ static void copy_pairs(const struct block *b, const struct origin *origins, size
 }
 
 /* A direct product copies only a last tile that is not full, or rows whose lines would push each other out of the cache. */
-static void copy_needed(const struct block *b, const struct origin *origins, size_t r, size_t rows)
+static void copy_needed(const struct block *b, const struct patch_origin *origins, size_t r, size_t rows)
 {
     const size_t mr = b->d->mr, last = b->rows / mr * mr;
     if (b->d->form == GEMM_PAIRS) {
@@ -537,12 +505,6 @@ static void row_run(const struct block *b)
     act_rows(b, 0, 1);
 }
 
-/* k of one block: pairs take half the room. */
-static size_t block_depth(const struct dense *d)
-{
-    return d->form == GEMM_PAIRS ? (size_t)2 * GEMM_KC : GEMM_KC;
-}
-
 static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct dense *d = j->d;
@@ -560,10 +522,10 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         row_run(&b);
         return;
     }
-    const size_t depth = block_depth(d);
-    struct origin *origins = (struct origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
+    const size_t depth = d->depth;
+    struct patch_origin *origins = (struct patch_origin *)(void *)(scratch + d->rows_block * GEMM_LDX * sizeof(float));
     if (!d->direct || d->apart || b.rows % mr != 0) {
-        origins_find(&d->image, item->x, b.row0, b.rows, origins);
+        patches_find(&d->image, item->x, b.row0, b.rows, origins);
         b.origins = origins;
     }
     for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
@@ -587,7 +549,16 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
 static void task(void *context, size_t unit)
 {
     struct job *j = context;
-    unit_run(j, unit, j->scratch + team_self() * thread_bytes(j->d));
+    uint8_t *scratch = j->scratch + team_self() * thread_bytes(j->d);
+#ifdef OWN_X86
+    if (OWN_KEPT_PAIRS && j->d->tiles) {
+        own_tiles_begin();
+        unit_run(j, unit, scratch);
+        own_tiles_end();
+        return;
+    }
+#endif
+    unit_run(j, unit, scratch);
 }
 
 /* Nothing to multiply: the bias and the sum alone. */
@@ -601,14 +572,8 @@ static void empty_run(const struct dense *d, const struct dense_item *i)
     }
 }
 
-void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r)
+static void items_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r)
 {
-    if (d->k == 0) {
-        for (size_t i = 0; i < count; i++) {
-            empty_run(d, &items[i]);
-        }
-        return;
-    }
     const size_t macs = d->m * d->k * d->n * count;
     struct run alone = {.error = r->error};
     struct job j = {.d = d, .items = items, .count = count, .scratch = scratch};
@@ -619,5 +584,30 @@ void dense_run(const struct dense *d, const struct dense_item *items, size_t cou
         parallel_short(macs < ALONE_MACS ? &alone : r, task, &j, units);
     } else {
         parallel(r, task, &j, units);
+    }
+}
+
+/* Windows of an image that is made of pairs first. */
+static void paired_run(const struct dense *d, struct dense_item item, uint8_t *scratch, struct run *r)
+{
+    struct dense own = *d;
+    float *image = (float *)(void *)scratch;
+    dense_paired_fill(d, item.x, image, r);
+    own.image = d->paired.image;
+    item.x = image;
+    items_run(&own, &item, 1, scratch + paired_bytes(d), r);
+}
+
+void dense_run(const struct dense *d, const struct dense_item *items, size_t count, void *scratch, struct run *r)
+{
+    for (size_t i = 0; i < count && (d->k == 0 || d->paired.words > 0); i++) {
+        if (d->k == 0) {
+            empty_run(d, &items[i]);
+        } else {
+            paired_run(d, items[i], scratch, r);
+        }
+    }
+    if (d->k > 0 && d->paired.words == 0) {
+        items_run(d, items, count, scratch, r);
     }
 }

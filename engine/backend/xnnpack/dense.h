@@ -47,7 +47,8 @@ void dense_pack_bias(struct dense_weights *p, const float *bias, size_t k, size_
 /* The same for p->form. */
 void dense_bias_put(struct dense_weights *p, const float *bias, size_t k, size_t n);
 size_t dense_form_floats(enum gemm_form form, size_t k, size_t n); /* of the panels */
-const float *dense_bias(const struct dense_weights *p);            /* NULL when there is none */
+size_t dense_pairs(size_t k); /* of a column in panels of GEMM_PAIRS: those that fill a tile's rows are 0 */
+const float *dense_bias(const struct dense_weights *p); /* NULL when there is none */
 size_t dense_packed_floats(size_t k, size_t n);
 /* The panels alone, into memory of dense_packed_floats. */
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n);
@@ -67,6 +68,13 @@ struct dense_image dense_image_of_window(const struct window *w, size_t channels
 /* A matrix [rows, k] with that many elements between rows: pixels of a picture one pixel wide. */
 struct dense_image dense_image_of_rows(size_t rows, size_t k, size_t stride);
 
+/* The image as pairs of bf16, within its padding: made once, before anything is multiplied (dense_paired.c). */
+struct dense_paired {
+    struct dense_image image; /* channels and pixel_stride in pairs */
+    size_t words;             /* of all of it; 0 = there is none */
+    bool in_place;            /* windows are read where they lie; else they are copied from there */
+};
+
 struct dense {
     struct dense_image image;
     enum gemm_form form;         /* of the weights: dense_form_set */
@@ -81,6 +89,9 @@ struct dense {
     struct act act;               /* over the result, by whoever computes it, while it is in the cache */
     const struct epilogue *after; /* then this; NULL = nothing */
     size_t slack;                 /* floats behind the last image that may be read; they count for nothing */
+    bool tiles;                   /* GEMM_PAIRS by own_gemm_tiles */
+    size_t depth;                 /* k of one block */
+    struct dense_paired paired;   /* of tiles */
     bool rows_outer;              /* weights stay in the second cache while rows go by; else panels do */
 };
 

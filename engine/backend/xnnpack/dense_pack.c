@@ -5,6 +5,7 @@
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
+#include "backend/xnnpack/own_tiles.h"
 #include "graph/lifetime.h"
 #include "penstock/dtype.h"
 
@@ -73,6 +74,12 @@ const float *dense_bias(const struct dense_weights *p)
 
 /* ---- weights of two bytes ---- */
 
+size_t dense_pairs(size_t k)
+{
+    const size_t pairs = (k + 1) / 2;
+    return isa_tiles() ? (pairs + OWN_TILES_K - 1) / OWN_TILES_K * OWN_TILES_K : pairs;
+}
+
 size_t dense_form_floats(enum gemm_form form, size_t k, size_t n)
 {
     const size_t nr = isa_own()->gemm_nr, columns = (n + nr - 1) / nr * nr;
@@ -81,7 +88,7 @@ size_t dense_form_floats(enum gemm_form form, size_t k, size_t n)
     case GEMM_BF16:
         return columns * k / 2;
     case GEMM_PAIRS:
-        return columns * ((k + 1) / 2);
+        return columns * dense_pairs(k);
     case GEMM_F32:
     default:
         return columns * k;
@@ -130,6 +137,8 @@ static void panel_turn(enum gemm_form form, const float *from, size_t k, size_t 
     for (size_t c = 0; k % 2 == 1 && c < nr; c++) {
         to[(k / 2 * nr + c) * 2 + 1] = 0;
     }
+    const size_t filled = (k + 1) / 2 * nr * 2;
+    memset(to + filled, 0, (dense_pairs(k) * nr * 2 - filled) * sizeof *to);
 }
 
 enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w)

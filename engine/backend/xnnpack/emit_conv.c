@@ -162,6 +162,7 @@ static void product_take(struct step *s)
     s->run = run_product;
     const bool rounded = c->dense.form != GEMM_F32;
     s->kernel = c->repack                                 ? "own gemm, weights packed each run"
+                : c->dense.tiles                          ? "own gemm, bf16 in AMX tiles"
                 : rounded && c->dense.form == GEMM_PAIRS  ? "own gemm, bf16 by its instruction"
                 : rounded                                 ? "own gemm, weights of bf16"
                 : c->sum != UINT32_MAX && c->dense.direct ? "own gemm that adds"

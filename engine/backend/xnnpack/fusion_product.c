@@ -237,13 +237,13 @@ static bool spread_init(struct build *b, struct product_step *q, const struct sh
     return each_init(&q->each, &build_out(b, 0)->shape, in, 2);
 }
 
-static const char *kernel_of(enum gemm_form form)
+static const char *kernel_of(const struct dense *d)
 {
     static const char *const names[] = {[GEMM_F32] = "own gemm with what follows it",
                                         [GEMM_F16] = "own gemm with what follows it, weights of f16",
                                         [GEMM_BF16] = "own gemm with what follows it, weights of bf16",
                                         [GEMM_PAIRS] = "own gemm with what follows it, bf16 by AVX512-BF16"};
-    return names[form];
+    return d->tiles ? "own gemm with what follows it, bf16 in AMX tiles" : names[d->form];
 }
 
 static enum pen_status product_build(struct build *b)
@@ -262,7 +262,7 @@ static enum pen_status product_build(struct build *b)
     dense_init_matrix(&q->d, (size_t)shape_elements(x) / p->k, p->k, p->n, p->k, build_threads(b));
     q->w = b->packed;
     dense_form_set(&q->d, q->w->form, build_threads(b));
-    b->step->kernel = kernel_of(q->w->form);
+    b->step->kernel = kernel_of(&q->d);
     q->d.act = p->act;
     q->d.min = p->act.min;
     q->d.max = p->act.max;

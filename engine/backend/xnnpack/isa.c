@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "assertion.h"
@@ -18,7 +19,7 @@ static struct {
     atomic_int most; /* enum pen_isa; 0 = none is set */
 } limit = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *const isa_words[] = {"any", "plain", "avx2", "avx512", "avx512vnni"};
+static const char *const isa_words[] = {"any", "plain", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 
 enum pen_status isa_claim(enum pen_isa most, struct pen_error *reterr)
 {
@@ -62,6 +63,34 @@ static bool host_f16c(void)
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & CPUID_F16C) != 0;
 }
 
+/* Bits of leaf 7, edx, by Intel's manual. gcc 12 has no words for them. */
+#define CPUID_AMX_BF16 (1u << 22)
+#define CPUID_AMX_TILE (1u << 24)
+#define CPUID_AMX_INT8 (1u << 25)
+
+/* Linux keeps tiles for a process that has asked for them; threads that follow have them, too. It refuses where a thread's signal stack is too small for them. */
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILEDATA  18
+
+static bool host_tiles(void)
+{
+    const unsigned all = CPUID_AMX_BF16 | CPUID_AMX_TILE | CPUID_AMX_INT8;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & all) == all &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+static enum pen_isa host_look_512(void)
+{
+    if (!__builtin_cpu_supports("avx512vnni")) {
+        return PEN_ISA_AVX512;
+    }
+    if (!__builtin_cpu_supports("avx512bf16")) {
+        return PEN_ISA_AVX512VNNI;
+    }
+    return host_tiles() ? PEN_ISA_AMX : PEN_ISA_AVX512BF16;
+}
+
 static enum pen_isa host_look(void)
 {
     __builtin_cpu_init();
@@ -70,7 +99,7 @@ static enum pen_isa host_look(void)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !host_f16c()) {
         return PEN_ISA_PLAIN;
     }
-    return !avx512 ? PEN_ISA_AVX2 : __builtin_cpu_supports("avx512vnni") ? PEN_ISA_AVX512VNNI : PEN_ISA_AVX512;
+    return avx512 ? host_look_512() : PEN_ISA_AVX2;
 }
 
 /* The processor is looked at once. */
@@ -141,7 +170,7 @@ static const struct own_bytes *bytes_of_256(void)
 const struct own_bytes *isa_bytes(void)
 {
     enum pen_isa level = level_now();
-    return level == PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? bytes_of_256() : NULL;
+    return level >= PEN_ISA_AVX512VNNI ? &own_bytes_vnni : level >= PEN_ISA_AVX2 ? bytes_of_256() : NULL;
 }
 
 own_lookup_fn isa_lookup(void)
@@ -165,18 +194,22 @@ const struct int_product *isa_product(void)
 
 bool isa_pairs_within(enum pen_isa most)
 {
-    return most == PEN_ISA_ANY && host_level() >= PEN_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+    return level_within(most) >= PEN_ISA_AVX512BF16;
 }
 
 bool isa_pairs(void)
 {
-    static atomic_int known; /* 1 no, 2 yes: cpuid is slow under a hypervisor */
-    int level = atomic_load_explicit(&known, memory_order_relaxed);
-    if (level == 0) {
-        level = 1 + (int)isa_pairs_within(PEN_ISA_ANY);
-        atomic_store_explicit(&known, level, memory_order_relaxed);
-    }
-    return level == 2 && atomic_load_explicit(&limit.most, memory_order_relaxed) == PEN_ISA_ANY;
+    return level_now() >= PEN_ISA_AVX512BF16;
+}
+
+bool isa_tiles_within(enum pen_isa most)
+{
+    return level_within(most) >= PEN_ISA_AMX;
+}
+
+bool isa_tiles(void)
+{
+    return level_now() >= PEN_ISA_AMX;
 }
 
 const char *isa_name(enum pen_isa most)
@@ -209,6 +242,17 @@ bool isa_pairs_within(enum pen_isa most)
 bool isa_pairs(void)
 {
     return isa_pairs_within((enum pen_isa)atomic_load_explicit(&limit.most, memory_order_relaxed));
+}
+
+bool isa_tiles_within(enum pen_isa most)
+{
+    (void)most;
+    return false;
+}
+
+bool isa_tiles(void)
+{
+    return false;
 }
 
 const struct own *isa_own(void)
@@ -253,6 +297,17 @@ bool isa_pairs_within(enum pen_isa most)
 }
 
 bool isa_pairs(void)
+{
+    return false;
+}
+
+bool isa_tiles_within(enum pen_isa most)
+{
+    (void)most;
+    return false;
+}
+
+bool isa_tiles(void)
 {
     return false;
 }

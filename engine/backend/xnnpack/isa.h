@@ -26,9 +26,11 @@ const struct own_int *isa_int(void);         /* the integer kernels for it */
 const struct own_bytes *isa_bytes(void);     /* NULL without vectors of bytes */
 const struct int_product *isa_product(void); /* the best product of bytes */
 own_lookup_fn isa_lookup(void);              /* bytes through a table */
-bool isa_pairs(void);                        /* products of pairs of bf16 by an instruction, and no limit is set */
+bool isa_pairs(void);                        /* products of pairs of bf16 by an instruction */
+bool isa_tiles(void);                        /* products in tiles (own_tiles.h), of bf16 and of bytes */
 /* For one limit, before it is claimed. */
 bool isa_pairs_within(enum pen_isa most);
+bool isa_tiles_within(enum pen_isa most);
 size_t isa_l2_bytes(void); /* of one core; 1 MiB when unknown */
 
 #endif

@@ -20,7 +20,7 @@ static struct {
     enum xnn_status status;
 } xnn = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *const words[] = {"any", "plain", "avx2", "avx512", "avx512vnni"};
+static const char *const words[] = {"any", "plain", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 
 #if LIMITABLE
 /* Its layout is that of the header this was built with: where the record says something else than the processor itself, it is another one. */

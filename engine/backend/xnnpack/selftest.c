@@ -4,6 +4,7 @@
 
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
+#include "backend/xnnpack/own_tiles.h"
 #include "backend/xnnpack/plan.h"
 #include "backend/xnnpack/xnn_compat.h"
 #include "graph/lifetime.h"
@@ -170,44 +171,65 @@ enum pen_status selftest_f32(double *ret_error, struct pen_error *reterr)
 }
 
 #ifdef OWN_PAIRS
-/* Of numbers that bf16 holds exactly, with an odd number of them in a row: the products are exact, too. */
-static double pairs_error(void)
+/* Rows and columns that each product of pairs takes, and pairs of a row that fill tiles. */
+enum { PAIRS_ROWS = 32, PAIRS_WIDTH = OWN_PAIRS_NR, PAIRS_DEPTH = 37, PAIRS = 32 };
+
+static void pairs_run(struct gemm_tile *t, bool tiles)
 {
-    enum { ROWS = OWN_PAIRS_MR, WIDTH = OWN_PAIRS_NR, DEPTH = 37, PAIRS = (DEPTH + 1) / 2 };
-    static _Thread_local float x[ROWS * DEPTH], room[ROWS * GEMM_LDX], panel[PAIRS * WIDTH], y[ROWS * WIDTH];
+#ifdef OWN_X86
+    if (tiles) {
+        own_tiles_begin();
+        own_gemm_tiles(t);
+        own_tiles_end();
+        return;
+    }
+#endif
+    (void)tiles;
+    own_gemm_pairs(t);
+}
+
+/* Of numbers that bf16 holds exactly, with an odd number of them in a row: the products are exact, too. */
+static double pairs_error(size_t rows, bool tiles)
+{
+    static _Thread_local float x[PAIRS_ROWS * PAIRS_DEPTH], room[PAIRS_ROWS * GEMM_LDX], panel[PAIRS * PAIRS_WIDTH],
+        y[PAIRS_ROWS * PAIRS_WIDTH];
     uint16_t *w = (uint16_t *)(void *)panel;
     double error = 0.0;
-    for (size_t i = 0; i < ROWS * DEPTH; i++) {
+    for (size_t i = 0; i < rows * PAIRS_DEPTH; i++) {
         x[i] = (float)((int)(i * 7 % 31) - 15);
     }
     memset(panel, 0, sizeof panel);
-    for (size_t k = 0; k < DEPTH; k++) {
-        for (size_t c = 0; c < WIDTH; c++) {
-            w[(k / 2 * WIDTH + c) * 2 + k % 2] = pen_f32_to_bf16((float)((int)((k * 5 + c * 3) % 17) - 8));
+    memset(room, 0, sizeof room);
+    for (size_t k = 0; k < PAIRS_DEPTH; k++) {
+        for (size_t c = 0; c < PAIRS_WIDTH; c++) {
+            w[(k / 2 * PAIRS_WIDTH + c) * 2 + k % 2] = pen_f32_to_bf16((float)((int)((k * 5 + c * 3) % 17) - 8));
         }
     }
-    for (size_t r = 0; r < ROWS; r++) {
-        own_pairs_make(x + r * DEPTH, (uint32_t *)(void *)(room + r * GEMM_LDX), DEPTH);
+    for (size_t r = 0; r < rows; r++) {
+        own_pairs_make(x + r * PAIRS_DEPTH, (uint32_t *)(void *)(room + r * GEMM_LDX), PAIRS_DEPTH);
     }
     struct gemm_tile t = {.x = room,
+                          .more = room + rows / 2 * GEMM_LDX,
+                          .split = rows / 2,
                           .bands = 1,
                           .w = panel,
                           .next = panel,
                           .x_stride = GEMM_LDX,
                           .y = y,
-                          .y_stride = WIDTH,
-                          .m = ROWS,
-                          .n = WIDTH,
+                          .y_stride = PAIRS_WIDTH,
+                          .m = rows,
+                          .n = PAIRS_WIDTH,
                           .k = PAIRS,
                           .first = 1,
                           .last = 1,
                           .min = -INFINITY,
                           .max = INFINITY};
-    own_gemm_pairs(&t);
-    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+    pairs_run(&t, tiles);
+    for (size_t i = 0; i < rows * PAIRS_WIDTH; i++) {
         double sum = 0.0;
-        for (size_t k = 0; k < DEPTH; k++) {
-            sum += (double)x[i / WIDTH * DEPTH + k] * (double)((int)((k * 5 + i % WIDTH * 3) % 17) - 8);
+        for (size_t k = 0; k < PAIRS_DEPTH; k++) {
+            sum +=
+                (double)x[i / PAIRS_WIDTH * PAIRS_DEPTH + k] * (double)((int)((k * 5 + i % PAIRS_WIDTH * 3) % 17) - 8);
         }
         worse(&error, (double)y[i], sum);
     }
@@ -217,17 +239,22 @@ static double pairs_error(void)
 
 enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_error *reterr)
 {
+    const char *instead = "avx512vnni";
     *ret_error = 0.0;
 #ifdef OWN_PAIRS
-    *ret_error = OWN_KEPT_PAIRS && isa_pairs_within(most) ? pairs_error() : 0.0;
+    *ret_error = OWN_KEPT_PAIRS && isa_pairs_within(most) ? pairs_error(OWN_PAIRS_MR, false) : 0.0;
+    if (*ret_error <= TOLERANCE && OWN_KEPT_PAIRS && isa_tiles_within(most)) {
+        *ret_error = pairs_error(PAIRS_ROWS, true);
+        instead = "avx512bf16";
+    }
 #else
     (void)most;
 #endif
     return *ret_error <= TOLERANCE ? PEN_OK
                                    : pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
                                                    "xnnpack self-test: bf16 products differ from plain C by %g; use "
-                                                   "precision f32, or cpu_isa_max=avx512vnni",
-                                                   *ret_error);
+                                                   "precision f32, or cpu_isa_max=%s",
+                                                   *ret_error, instead);
 }
 
 #define INT_ROWS  3

@@ -70,7 +70,15 @@ struct pen_vulkan_options {
 enum pen_mode { PEN_MODE_DEFAULT, PEN_MODE_DEBUG, PEN_MODE_PROD };
 enum pen_check { PEN_CHECK_OFF, PEN_CHECK_WARN, PEN_CHECK_FAIL };
 enum pen_pin { PEN_PIN_OFF, PEN_PIN_CORES };
-enum pen_isa { PEN_ISA_ANY, PEN_ISA_PLAIN, PEN_ISA_AVX2, PEN_ISA_AVX512, PEN_ISA_AVX512VNNI };
+enum pen_isa {
+    PEN_ISA_ANY,
+    PEN_ISA_PLAIN,
+    PEN_ISA_AVX2,
+    PEN_ISA_AVX512,
+    PEN_ISA_AVX512VNNI,
+    PEN_ISA_AVX512BF16,
+    PEN_ISA_AMX
+};
 enum pen_warmup { PEN_WARMUP_NONE, PEN_WARMUP_COMPILE, PEN_WARMUP_EXECUTE };
 
 /* The typed form of the flags (penstock/flags.def has one row for each field, with its meaning). */

@@ -46,6 +46,19 @@ uint32_t cross_random(void)
     return seed >> 8;
 }
 
+static struct {
+    enum pen_precision precision;
+    enum pen_isa most;
+    float grid;
+} asked = {.precision = PEN_PRECISION_F32};
+
+void cross_ask(enum pen_precision precision, enum pen_isa most, float grid)
+{
+    asked.precision = precision;
+    asked.most = most;
+    asked.grid = grid;
+}
+
 int64_t cross_pick(int64_t low, int64_t high)
 {
     return low + (int64_t)(cross_random() % (uint64_t)(high - low + 1));
@@ -143,7 +156,8 @@ static void fill(const struct cross *c, enum pen_dtype dtype, uint8_t *data, siz
         data[i] = dtype == PEN_DTYPE_BOOL ? (uint8_t)(cross_random() & 1) : (uint8_t)cross_random();
     }
     for (size_t i = 0; i < bytes / 4 && dtype == PEN_DTYPE_F32; i++) {
-        ((float *)(void *)data)[i] = c->low + (c->high - c->low) * ((float)cross_random() / 16777216.0f);
+        const float number = c->low + (c->high - c->low) * ((float)cross_random() / 16777216.0f);
+        ((float *)(void *)data)[i] = asked.grid > 0.0f ? asked.grid * nearbyintf(number / asked.grid) : number;
     }
     if (dtype == PEN_DTYPE_I64 || dtype == PEN_DTYPE_I32) { /* small numbers */
         size_t size = dtype == PEN_DTYPE_I64 ? 8 : 4;
@@ -273,7 +287,7 @@ static void trial_run(struct cross *c, const struct shape_env *env, uint32_t thr
                       struct trial *t)
 {
     const struct backend_ops *ops = ops_of();
-    struct backend_config config = {.precision = PEN_PRECISION_F32, .threads = threads};
+    struct backend_config config = {.precision = asked.precision, .isa_max = asked.most, .threads = threads};
     struct pen_error error = {0};
     const char *reason = "";
     cr_assert_not_null(ops);

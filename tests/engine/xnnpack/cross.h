@@ -36,6 +36,12 @@ void cross_refused(struct cross *c);
 struct backend;
 void cross_backend(const struct backend_ops *ops, struct backend *backend, double absolute, double relative);
 
+/*
+ * Rows that follow run in this precision, within these instructions, on floats that are multiples of `grid` (0: any): of few enough bits that rounding to bf16 changes
+ * none of them, nor a product, nor a sum.
+ */
+void cross_ask(enum pen_precision precision, enum pen_isa most, float grid);
+
 uint32_t cross_random(void); /* seeded; the same in every run */
 int64_t cross_pick(int64_t low, int64_t high);
 

@@ -1,0 +1,28 @@
+/*
+ * own_tiles.h - products in AMX tiles: 16 rows of 64 bytes each, multiplied by an instruction of their own (Intel's "Architecture Instruction Set Extensions", chapter
+ * 3).
+ *
+ * Compiled for AVX-512 with AMX alone; isa_tiles() says whether processor and kernel have them. All eight tiles always have all rows and bytes: another shape takes a
+ * configuration, which costs as much as five products, and rows that are left out save nothing.
+ * Threads: any; a thread that multiplies calls own_tiles_begin first and own_tiles_end at last, or it drags 8 KiB through each change of threads.
+ */
+#ifndef XNNPACK_OWN_TILES_H
+#define XNNPACK_OWN_TILES_H
+
+#include "backend/xnnpack/own.h"
+#include "backend/xnnpack/own_int.h"
+
+#define OWN_TILES_MR 32 /* rows of one call: two tiles */
+#define OWN_TILES_NR 32 /* columns of a panel: two tiles */
+#define OWN_TILES_K  16 /* words of a tile's row: pairs of bf16, or four bytes */
+
+void own_tiles_begin(void);
+void own_tiles_end(void);
+
+/*
+ * As own_gemm_pairs, for up to OWN_TILES_MR rows: `split` of them from x on, the others from `more` on. k is a multiple of OWN_TILES_K: what fills the last ones is 0
+ * in x and in w. From either place 16 rows are read, whatever m is; none from `more` on where m is at most `split`.
+ */
+void own_gemm_tiles(const struct gemm_tile *t);
+
+#endif
