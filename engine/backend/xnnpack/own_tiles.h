@@ -25,4 +25,10 @@ void own_tiles_end(void);
  */
 void own_gemm_tiles(const struct gemm_tile *t);
 
+#define OWN_TILES_RUNS 8 /* the most of int_tile.runs */
+
+/* As own_int_product_vnni and own_bytes_vnni.tile, for at least 16 rows; up to 60 bytes behind the last word of each run are read, and count for nothing. */
+void own_int_product_tiles(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+void own_int_tile_tiles(const struct int_tile *t);
+
 #endif

@@ -23,90 +23,13 @@ void own_int_product_vnni(const uint32_t *x, size_t x_stride, const uint32_t *w,
 
 /* ---- sums that leave as bytes ---- */
 
+#include "backend/xnnpack/own_int_out.inc"
+
 static inline __attribute__((always_inline)) uint32_t word(const uint8_t *x)
 {
     uint32_t v;
     memcpy(&v, x, sizeof v);
     return v;
-}
-
-/* Sums, which began with what is added to them, as rounded numbers. What is below the limits becomes so when it is packed. */
-static inline __attribute__((always_inline)) __m512i rounded(const struct int_tile *t, vi sum, size_t r, int c)
-{
-    __m512i v = (__m512i)sum;
-    if (t->w_zero != NULL) {
-        __m512i zeros = _mm512_loadu_si512(t->w_zero + 16 * c);
-        v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zeros, _mm512_set1_epi32(t->row_sum[r])));
-    }
-    __m512 f = _mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_loadu_ps(t->scale + 16 * c));
-    return _mm512_cvtps_epi32(_mm512_min_ps(f, _mm512_set1_ps(t->high)));
-}
-
-/* Four vectors of numbers to 64 bytes: those of each vector side by side, in their order. */
-static inline __attribute__((always_inline)) __m512i packed(const struct int_tile *t, const __m512i v[4])
-{
-    const uint32_t flip =
-        t->low + (float)t->zero < 0.0f ? 0x80 : 0; /* of signed bytes, which are packed as unsigned ones */
-    const __m512i zero = _mm512_set1_epi16((short)(t->zero + (int32_t)flip));
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), zero);
-    __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), zero);
-    __m512i bytes = _mm512_xor_si512(_mm512_packus_epi16(a, b), _mm512_set1_epi8((char)flip));
-    return _mm512_permutexvar_epi32(order, bytes);
-}
-
-/* Two rows of two vectors of columns. */
-static inline __attribute__((always_inline)) void out_wide(const struct int_tile *t, vi sum[][2], size_t r,
-                                                           const int rows)
-{
-    __m512i v[4];
-    for (int i = 0; i < 4; i++) {
-        v[i] = i / 2 < rows ? rounded(t, sum[i / 2][i % 2], r + (size_t)i / 2, i % 2) : v[i - 2];
-    }
-    const __m512i y = packed(t, v);
-    const __mmask32 mask = t->n >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << t->n) - 1;
-    _mm256_mask_storeu_epi8(t->y + r * t->y_stride, mask, _mm512_castsi512_si256(y));
-    if (rows > 1) {
-        _mm256_mask_storeu_epi8(t->y + (r + 1) * t->y_stride, mask, _mm512_extracti64x4_epi64(y, 1));
-    }
-}
-
-/* Up to four rows of one vector of columns. */
-static inline __attribute__((always_inline)) void out_narrow(const struct int_tile *t, vi sum[][2], size_t r,
-                                                             const int rows)
-{
-    __m512i v[4];
-    for (int i = 0; i < 4; i++) {
-        v[i] = i < rows ? rounded(t, sum[i][0], r + (size_t)i, 0) : v[0];
-    }
-    const __m512i y = packed(t, v);
-    const __mmask16 mask = (__mmask16)(t->n >= 16 ? 0xffffu : (1u << t->n) - 1);
-    uint8_t *to = t->y + r * t->y_stride;
-    _mm_mask_storeu_epi8(to, mask, _mm512_castsi512_si128(y));
-    if (rows > 1) {
-        _mm_mask_storeu_epi8(to + t->y_stride, mask, _mm512_extracti32x4_epi32(y, 1));
-    }
-    if (rows > 2) {
-        _mm_mask_storeu_epi8(to + 2 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 2));
-    }
-    if (rows > 3) {
-        _mm_mask_storeu_epi8(to + 3 * t->y_stride, mask, _mm512_extracti32x4_epi32(y, 3));
-    }
-}
-
-static inline __attribute__((always_inline)) void out(const struct int_tile *t, vi sum[][2], size_t r0, const int rows,
-                                                      const int cols)
-{
-    const int step = cols == 2 ? 2 : 4;
-    UNROLL
-    for (int r = 0; r < rows; r += step) {
-        const int some = rows - r < step ? rows - r : step;
-        if (cols == 2) {
-            out_wide(t, sum + r, r0 + (size_t)r, some);
-        } else {
-            out_narrow(t, sum + r, r0 + (size_t)r, some);
-        }
-    }
 }
 
 static inline __attribute__((always_inline)) vi added(const struct int_tile *t, int c, const int cols)

@@ -7,8 +7,9 @@
 
 #define BAND_BYTES  ((size_t)96 << 10)  /* copied rows stay in the second cache */
 #define BAND_MOST   ((size_t)384 << 10) /* of the rows of one window */
-#define WIDTH_LEAST 4                   /* output pixels in a row: fewer leave most of a tile empty */
-#define SLACK_BYTES 64                  /* read behind the last row */
+#define WIDTH_TILES 16 /* and AMX tiles take rows of several output rows together where these are shorter */
+#define WIDTH_LEAST 4  /* output pixels in a row: fewer leave most of a tile empty */
+#define SLACK_BYTES 64 /* read behind the last row */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -45,7 +46,8 @@ void qband_init(struct qdense *d, size_t panels, size_t threads)
     const struct dense_image *i = &d->image;
     struct qband *b = &d->band;
     size_t units = i->batch * i->out_h, share = divide_up(units, 2 * threads);
-    if (isa_bytes() == NULL || i->kernel_h * i->kernel_w == 1 || i->out_w < WIDTH_LEAST ||
+    const size_t least = d->tiles ? WIDTH_TILES : WIDTH_LEAST;
+    if (isa_bytes() == NULL || i->kernel_h * i->kernel_w == 1 || i->out_w < least ||
         (threads > 1 && units * panels < 2 * threads)) {
         return;
     }
@@ -127,6 +129,12 @@ static void windows_sum(const struct qdense *d, const uint8_t *x, int32_t *sums)
     }
 }
 
+/* A row of results is multiplied at a time. */
+static bool band_tiles(const struct qdense *d)
+{
+    return qdense_tiles(d->image.out_w, d->band.runs, d->band.run_words, d->m * d->k * d->n);
+}
+
 static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct qdense *d = j->d;
@@ -150,7 +158,7 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
             t.x = scratch + r * i->stride_h * d->band.pitch;
             t.y = j->y + ((image * i->out_h + first + r) * i->out_w) * d->y_stride + panel * nr;
             t.row_sum = sums + r * i->out_w;
-            isa_bytes()->tile(&t);
+            qdense_tile_run(band_tiles(d), &t);
         }
     }
 }
@@ -160,9 +168,11 @@ static void task(void *context, size_t thread)
 {
     struct job *j = context;
     size_t units = j->bands * j->d->image.batch * j->col_blocks;
+    qdense_tiles_hold(band_tiles(j->d));
     for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
         band_run(j, u, j->scratch + thread * j->thread_bytes);
     }
+    qdense_tiles_leave(band_tiles(j->d));
 }
 
 void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, uint8_t *y, uint8_t *scratch,

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_tiles.h"
 #include "backend/xnnpack/qband.h"
 #include "backend/xnnpack/qrow.h"
 
-#define ROWS_MAX 48
-#define NR_MAX   32
+#define ROWS_MAX  64
+#define NR_MAX    32
+#define TILE_STEP 32 /* rows that tiles take at a time */
 #define ROW_CACHE                                                                                                      \
     ((size_t)128 << 10) /* bytes of copied rows of one unit: they stay in the second cache beside a panel */
 
@@ -264,6 +266,67 @@ void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packe
 
 /* ---- the product ---- */
 
+#define TILES_MACS  200000 /* fewer are done before tiles are set up twice */
+#define TILES_WORDS 8      /* of a run: fewer leave most of a tile empty */
+
+bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs)
+{
+#ifdef OWN_X86
+    return isa_tiles() && rows >= OWN_TILES_MR / 2 && runs <= OWN_TILES_RUNS && run_words >= TILES_WORDS &&
+           macs >= TILES_MACS;
+#else
+    (void)rows, (void)runs, (void)run_words, (void)macs;
+    return false;
+#endif
+}
+
+void qdense_tile_run(bool tiles, const struct int_tile *t)
+{
+#ifdef OWN_X86
+    if (tiles && t->m >= OWN_TILES_MR / 2) {
+        own_int_tile_tiles(t);
+        return;
+    }
+#endif
+    (void)tiles;
+    isa_bytes()->tile(t);
+}
+
+/* Sums of rows against one panel, to y[m][nr]. */
+static void sums_run(const struct qdense *d, const uint8_t *x, size_t x_stride, const uint32_t *w, size_t m, int32_t *y)
+{
+    const uint32_t *rows = (const uint32_t *)(const void *)x;
+#ifdef OWN_X86
+    if (d->tiles && m >= OWN_TILES_MR / 2) {
+        own_int_product_tiles(rows, x_stride / 4, w, d->words, m, y);
+        return;
+    }
+#endif
+    isa_product()->run(rows, x_stride / 4, w, d->words, m, y);
+}
+
+void qdense_tiles_hold(bool tiles)
+{
+#ifdef OWN_X86
+    if (tiles) {
+        own_tiles_begin();
+    }
+#else
+    (void)tiles;
+#endif
+}
+
+void qdense_tiles_leave(bool tiles)
+{
+#ifdef OWN_X86
+    if (tiles) {
+        own_tiles_end();
+    }
+#else
+    (void)tiles;
+#endif
+}
+
 void qdense_init(struct qdense *d, const struct dense_image *image, const struct filter *f, size_t threads)
 {
     size_t m = image->batch * image->out_h * image->out_w;
@@ -272,7 +335,9 @@ void qdense_init(struct qdense *d, const struct dense_image *image, const struct
     d->run_words = run_words_of(f);
     d->words = d->runs * d->run_words;
     d->rows_block = ROW_CACHE / (d->words * 4 + 4);
-    d->rows_block = d->rows_block > ROWS_MAX ? ROWS_MAX : d->rows_block < 12 ? 12 : d->rows_block / 12 * 12;
+    d->tiles = qdense_tiles(m, 1, d->words, m * d->k * d->n);
+    const size_t step = d->tiles ? TILE_STEP : 12, most = ROWS_MAX / step * step;
+    d->rows_block = d->rows_block > most ? most : d->rows_block < step ? step : d->rows_block / step * step;
     d->plain = image->kernel_h * image->kernel_w == 1 && image->stride_h == 1 && image->stride_w == 1 &&
                image->pad_top == 0 && image->pad_left == 0 && image->out_h == image->in_h &&
                image->out_w == image->in_w;
@@ -377,7 +442,7 @@ static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, s
     t.run_words = d->words;
     t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * isa_product()->nr;
     t.m = rows;
-    isa_bytes()->tile(&t);
+    qdense_tile_run(d->tiles, &t);
 }
 
 static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
@@ -409,8 +474,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
             panel_tile(j, x, x_stride, row0, rows, p, row_sums);
             continue;
         }
-        q->run((const uint32_t *)(const void *)x, x_stride / 4, j->w->panels + p * q->nr * d->words, d->words, rows,
-               sums);
+        sums_run(d, x, x_stride, j->w->panels + p * q->nr * d->words, rows, sums);
         if (floats) {
             floats_emit(j, row0, rows, p * q->nr, sums);
         } else {
@@ -425,9 +489,11 @@ static void task(void *context, size_t thread)
     struct job *j = context;
     uint8_t *scratch = j->scratch + thread * thread_bytes(j->d);
     size_t units = j->row_blocks * j->col_blocks;
+    qdense_tiles_hold(j->d->tiles);
     for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
         unit_run(j, u, scratch);
     }
+    qdense_tiles_leave(j->d->tiles);
 }
 
 void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,

@@ -76,6 +76,7 @@ struct qdense {
     bool dense;                      /* and pixels lie side by side, in whole words */
     bool direct;                     /* rows are used where they lie */
     struct qband band;
+    bool tiles;             /* products in AMX tiles; of a band, where its rows are long enough */
     uint8_t flip;           /* 0x80 for signed x */
     int32_t x_zero, y_zero; /* x_zero as stored bytes have it, before flip */
     enum pen_dtype y_dtype;
@@ -88,6 +89,12 @@ size_t qdense_scratch_bytes(const struct qdense *d, size_t threads);
 void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
                 struct run *r);
 
+/* Whether so many rows of so many runs are multiplied in AMX tiles: enough of them to fill tiles, with work enough to set tiles up for. */
+bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs);
+/* A thread that multiplies so holds tiles meanwhile. */
+void qdense_tiles_hold(bool tiles);
+void qdense_tiles_leave(bool tiles);
+void qdense_tile_run(bool tiles, const struct int_tile *t);
 /* What a tile of panel `panel` needs beside its rows. */
 struct int_tile qdense_tile(const struct qdense *d, const struct qweights *w, size_t panel);
 int32_t qdense_zero(const void *zero, enum pen_dtype dtype); /* 0 for NULL */

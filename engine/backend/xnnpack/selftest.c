@@ -257,8 +257,8 @@ enum pen_status selftest_bf16(enum pen_isa most, double *ret_error, struct pen_e
                                                    *ret_error, instead);
 }
 
-#define INT_ROWS  3
-#define INT_WORDS 9
+#define INT_ROWS  19 /* more than a tile has */
+#define INT_WORDS 25
 
 /* Numbers of a word as the product reads them: four bytes, those of w signed, or two of 16 bits. */
 static int32_t word_product(uint32_t x, uint32_t w, size_t bytes)
@@ -271,29 +271,46 @@ static int32_t word_product(uint32_t x, uint32_t w, size_t bytes)
     return sum;
 }
 
-enum pen_status selftest_int8(struct pen_error *reterr)
+typedef void (*int_run_fn)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
+
+static enum pen_status int8_check(int_run_fn run, size_t bytes, size_t nr, const char *instead,
+                                  struct pen_error *reterr)
 {
-    const struct int_product *p = isa_product();
-    uint32_t x[INT_ROWS * INT_WORDS], w[INT_WORDS * 64], seed = 7;
-    int32_t y[INT_ROWS * 64];
-    const uint32_t mask = p->bytes == 4 ? UINT32_MAX : 0x00ff00ff; /* numbers of 16 bits are differences of bytes */
-    for (size_t i = 0; i < INT_ROWS * INT_WORDS; i++) {
+    static _Thread_local uint32_t x[(INT_ROWS + 1) * INT_WORDS], w[INT_WORDS * 64];
+    static _Thread_local int32_t y[INT_ROWS * 64];
+    const uint32_t mask = bytes == 4 ? UINT32_MAX : 0x00ff00ff; /* numbers of 16 bits are differences of bytes */
+    uint32_t seed = 7;
+    for (size_t i = 0; i < (INT_ROWS + 1) * INT_WORDS; i++) {
         x[i] = (seed = seed * 1664525u + 1013904223u) & mask;
     }
-    for (size_t i = 0; i < INT_WORDS * p->nr; i++) {
+    for (size_t i = 0; i < INT_WORDS * nr; i++) {
         w[i] = (seed = seed * 1664525u + 1013904223u) & mask;
     }
-    p->run(x, INT_WORDS, w, INT_WORDS, INT_ROWS, y);
-    for (size_t i = 0; i < INT_ROWS * p->nr; i++) {
+    run(x, INT_WORDS, w, INT_WORDS, INT_ROWS, y);
+    for (size_t i = 0; i < INT_ROWS * nr; i++) {
         int32_t sum = 0;
         for (size_t k = 0; k < INT_WORDS; k++) {
-            sum += word_product(x[i / p->nr * INT_WORDS + k], w[k * p->nr + i % p->nr], p->bytes);
+            sum += word_product(x[i / nr * INT_WORDS + k], w[k * nr + i % nr], bytes);
         }
         if (sum != y[i]) {
             return pen_error_set(reterr, PEN_ERR_UNAVAILABLE,
-                                 "xnnpack self-test: a sum of products of bytes is %d, not %d; use cpu_isa_max=plain",
-                                 (int)y[i], (int)sum);
+                                 "xnnpack self-test: a sum of products of bytes is %d, not %d; use cpu_isa_max=%s",
+                                 (int)y[i], (int)sum, instead);
         }
     }
     return PEN_OK;
+}
+
+enum pen_status selftest_int8(struct pen_error *reterr)
+{
+    const struct int_product *p = isa_product();
+    enum pen_status status = int8_check(p->run, p->bytes, p->nr, "plain", reterr);
+#ifdef OWN_X86
+    if (status == PEN_OK && isa_tiles()) {
+        own_tiles_begin();
+        status = int8_check(own_int_product_tiles, 4, OWN_TILES_NR, "avx512bf16", reterr);
+        own_tiles_end();
+    }
+#endif
+    return status;
 }

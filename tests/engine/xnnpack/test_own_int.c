@@ -6,10 +6,12 @@
 #ifdef __x86_64__
 #define OWN_X86
 #endif
+#include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_int.h"
+#include "backend/xnnpack/own_tiles.h"
 #include "cross.h"
 
-#define ROWS  29
+#define ROWS  53
 #define WORDS 38
 #define BYTES 301
 
@@ -245,6 +247,21 @@ static void lookups(own_lookup_fn lookup)
 #endif
 
 #ifdef OWN_X86
+/* Tiles of AMX take 16 rows or more. */
+static void amx_tiles(void)
+{
+    struct own_bytes own = own_bytes_vnni;
+    own.tile = own_int_tile_tiles;
+    own_tiles_begin();
+    product(&(struct int_product){.bytes = 4, .nr = 32, .run = own_int_product_tiles});
+    for (size_t m = 16; m <= ROWS; m++) {
+        for (size_t n = 1; n <= 32; n += n == 15 || n == 16 || n == 31 ? 1 : n < 15 ? 7 : 14) {
+            tiles(&own, 32, m, n);
+        }
+    }
+    own_tiles_end();
+}
+
 /* The loops of AVX-VNNI, compiled with the same instruction of AVX-512 (CMakeLists.txt): few processors have only the one. */
 extern const struct own_bytes own_bytes_evex;
 void own_int_product_evex(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);
@@ -273,6 +290,9 @@ Test(own_int, every_instruction_set)
             dots(&own_bytes_vnni, 32);
             product(&(struct int_product){.bytes = 4, .nr = 16, .run = own_int_product_evex});
             dots(&own_bytes_evex, 16);
+        }
+        if (isa_tiles()) {
+            amx_tiles();
         }
     }
 #endif

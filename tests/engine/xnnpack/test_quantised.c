@@ -26,11 +26,13 @@ struct conv {
     bool per_channel, w_zeros, constant, bias;
 };
 
+static int64_t high = 11, wide = 9; /* of the images */
+
 static void conv(const struct conv *v)
 {
     struct cross *c = cross_new(OP_QLinearConv);
     int64_t scales = v->per_channel ? v->out : 1;
-    cross_input(c, v->x, 4, (int64_t[]){2, 11, 9, v->in}, false);
+    cross_input(c, v->x, 4, (int64_t[]){2, high, wide, v->in}, false);
     scale(c, 1, 0.01f, 0.02f, v->constant);
     zero(c, v->x, 1, v->constant);
     cross_input(c, v->w, 4, (int64_t[]){v->out, v->in / v->groups, v->kernel, v->kernel}, v->constant);
@@ -500,5 +502,33 @@ Test(xnnpack_quantised, nearest_elements_of_any_type)
         cross_text(c, ATTR_coordinate_transformation_mode, modes[i / 6]);
         cross_text(c, ATTR_nearest_mode, i % 2 ? "floor" : "round_prefer_ceil");
         cross_check(c);
+    }
+}
+
+/* Rows of results as long as tiles have rows, longer and shorter; runs of a window that fill rows of tiles, or do not. */
+Test(xnnpack_quantised, convolutions_with_work_enough_for_tiles)
+{
+    static const int64_t sizes[][2] = {{5, 37}, {7, 16}, {14, 14}, {3, 56}, {20, 33}};
+    static const int64_t channels[] = {64, 16, 24, 3, 65};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        high = sizes[i][0], wide = sizes[i][1];
+        for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++) {
+            for (int64_t kernel = 1; kernel <= 3; kernel += 2) {
+                struct conv v = {.in = channels[k],
+                                 .out = 33 + (int64_t)k,
+                                 .groups = 1,
+                                 .kernel = kernel,
+                                 .stride = i == 4 ? 2 : 1,
+                                 .dilation = i == 0 && kernel > 1 ? 2 : 1,
+                                 .x = k % 2 == 0 ? U8 : I8,
+                                 .w = k % 3 == 0 ? U8 : I8,
+                                 .y = k % 2 == 0 ? U8 : I8,
+                                 .per_channel = k % 2 == 1,
+                                 .w_zeros = k % 3 == 0,
+                                 .constant = true,
+                                 .bias = i % 2 == 0};
+                conv(&v);
+            }
+        }
     }
 }
