@@ -419,6 +419,77 @@ Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
     refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
 }
 
+/* "[ITEM,ITEM,...]" of `count`, in front of and behind it what a config needs. */
+static const char *listed(const char *before, const char *item, size_t count, const char *after)
+{
+    static char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s[", before);
+    for (size_t i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", item);
+    snprintf(text + used, sizeof text - used, "]%s", after);
+    return text;
+}
+
+/* As many as there is room for, and one more. What is read is freed, and nothing else. */
+Test(config, lists_have_room_for_as_many_as_they_say)
+{
+    static const struct {
+        const char *before, *item, *after;
+        size_t most;
+    } lists[] = {
+        {"{\"max_batch_size\":4,\"model_warmup\":", "{\"batch_size\":1,\"inputs\":{\"x\":{\"dims\":[2]}}}", "}",
+         CONFIG_WARMUPS_MAX},
+        {"{\"max_batch_size\":4,\"dynamic_batching\":{\"preferred_batch_size\":", "2", "}}", CONFIG_PREFERRED_MAX},
+        {"{\"version_policy\":{\"specific\":{\"versions\":", "7", "}}}", CONFIG_VERSIONS_MAX},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct config c;
+        struct pen_error error;
+        const char *text = listed(lists[i].before, lists[i].item, lists[i].most, lists[i].after);
+        cr_assert_eq(parse(text, &c, &error), PEN_OK, "%s: %s", text, error.text);
+        cr_expect_eq(i == 0 ? c.warmups_count : i == 1 ? c.preferred_count : c.policy_count, lists[i].most);
+        config_fini(&c);
+        cr_expect(c.warmups_count == 0 && c.cache_enable && c.policy_latest == 1, "the defaults again");
+        refuses(listed(lists[i].before, lists[i].item, lists[i].most + 1, lists[i].after), PEN_ERR_TOO_LARGE,
+                "at most");
+    }
+}
+
+/* Where a crop lies, and each sentence for a step that cannot be. */
+Test(config, pictures_are_cut_at_a_place_or_in_the_middle)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert_eq(parse("{\"picture\":{\"steps\":[{\"crop\":{\"width\":4,\"height\":5,\"x\":7,\"y\":9}},{\"crop\":{"
+                       "\"width\":2,\"height\":3,\"y\":1,\"color\":[1,2,3]}}]}}",
+                       &c, &error),
+                 PEN_OK, "%s", error.text);
+    const struct picture_step *s = c.picture.steps->steps;
+    cr_expect(s[0].kind == PICTURE_STEP_CROP && s[0].width == 4 && s[0].height == 5 && s[0].x == 7 && s[0].y == 9);
+    cr_expect(s[1].kind == PICTURE_STEP_CROP && s[1].x == 0 && s[1].y == 1 && s[1].fill[2] == 3);
+    config_fini(&c);
+#define PICTURED(text) "{\"picture\":{\"steps\":[" text "]}}"
+    refuses(PICTURED("{\"crop\":{\"width\":4}}"), PEN_ERR_INVALID, "needs width and height; x and y say where");
+    refuses(PICTURED("{\"crop\":{\"height\":4}}"), PEN_ERR_INVALID, "needs width and height; x and y say where");
+    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"x\":-1}}"), PEN_ERR_INVALID, "picture.steps[0].crop.x");
+    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"z\":1}}"), PEN_ERR_INVALID, "unknown key 'z'");
+    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"color\":[1,2]}}"), PEN_ERR_INVALID, "[red, green, blue]");
+    refuses(listed("{\"picture\":{\"steps\":", "{\"crop\":{\"width\":4,\"height\":5}}", PICTURE_STEPS_MAX + 1, "}}"),
+            PEN_ERR_TOO_LARGE, "resized and cropped at most 8 times");
+    refuses(PICTURED("{\"normalize\":{\"scale\":\"x\"}}"), PEN_ERR_INVALID, "must be a number, such as");
+    refuses(PICTURED("{\"normalize\":{\"range\":[1,1]}}"), PEN_ERR_INVALID, "must be [low, high]");
+    refuses(PICTURED("{\"normalize\":{\"range\":[1]}}"), PEN_ERR_INVALID, "must be [low, high]");
+    refuses(PICTURED("{\"normalize\":{\"range\":[0,1],\"scale\":2}}"), PEN_ERR_INVALID, "range stands alone");
+    refuses(PICTURED("{\"dtype\":{\"scale\":1}}"), PEN_ERR_INVALID, "needs type");
+    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"scale\":0}}"), PEN_ERR_INVALID, "must be a number above 0");
+    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":256}}"), PEN_ERR_INVALID, "from -128 to 255");
+    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":-129}}"), PEN_ERR_INVALID, "from -128 to 255");
+    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":0.5}}"), PEN_ERR_INVALID, "from -128 to 255");
+    refuses(PICTURED("{\"crop\":{},\"resize\":{}}"), PEN_ERR_INVALID, "must be an object of one step");
+    refuses(PICTURED("3"), PEN_ERR_INVALID, "must be an object of one step");
+    refuses(PICTURED("{\"color\":\"rgb\"},{\"color\":\"rgb\"}"), PEN_ERR_INVALID, "comes too late, or twice");
+}
+
 Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
 {
     struct config c;
