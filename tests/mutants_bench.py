@@ -1,4 +1,5 @@
 """What mutants.py compiles, links and runs: the build's own commands (Build), and a folder with one changed file (Bench)."""
+import json
 import os
 import re
 import shlex
@@ -56,6 +57,12 @@ class Build:
     def targets(self, pattern):
         done = subprocess.run(["ninja", "-C", self.folder, "-t", "targets", "all"], capture_output=True, text=True, check=True)
         return sorted(set(re.findall(rf"^(?:tests|bin)/({pattern}): ", done.stdout, flags=re.M)))
+
+    def scripts(self, pattern):
+        """{name: command} of the tests that are scripts."""
+        done = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+        commands = {test["name"]: test.get("command", []) for test in json.loads(done.stdout)["tests"]}
+        return {name: words for name, words in sorted(commands.items()) if re.fullmatch(pattern, name) and words[1:] and words[1].endswith(".py")}
 
     def link(self, target):
         if target not in self.links:
@@ -122,10 +129,10 @@ class Bench:
                 raise Unlinked(name)
         return place
 
-    def run(self, program, arguments, cpu, wall, place, settings=None):
-        """(exit status or None for a time-out, output, processor seconds with those of its children). A process that needs CPU seconds ends, and
+    def run(self, words, cpu, wall, place, settings=None):
+        """(exit status or None for a time-out, output, processor seconds with those of its children) of a command. A process that needs CPU seconds ends, and
         what has not ended after WALL seconds. PLACE: what stands in the place of the build's programs."""
-        command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join([str(program), *arguments])}"
+        command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join(map(str, words))}"
         if place:
             command = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && {command}"
         with tempfile.TemporaryFile() as output:
