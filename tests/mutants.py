@@ -40,7 +40,7 @@ SCRIPTS = "e2e_(?:compare|contracts|crops|observe|registry|scaler|usage)"  # Pyt
 TOOLS = r"test_verify\w*|test_tools|test_told\w*|test_env_command|test_refused"
 ENGINE_POOLS = r"e2e_(?:answers|digits|formats|models|types|versions)"
 FOLDERS = {  # folder: (programs with its code, pattern of its test programs, and of its scripts)
-    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS),
+    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS + "|e2e_redis_servers"),
     "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}", SCRIPTS),
     "engine/run": (["penstock-engine", "penstock-worker"],
                    rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}",
