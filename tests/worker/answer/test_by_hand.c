@@ -150,4 +150,24 @@ Test(by_hand, keys_that_do_not_go_together_are_refused)
     refused(small_compile("{\"steps\":[{\"boxes\":{\"form\":\"yolox\"}}]}"), "the key 'boxes' is missing");
     refused(small_compile(HEADS(",\"boxes\":\"b\"")), "the outputs of this form are named in 'heads' alone");
     refused(small_compile(BOXES(",\"scores\":\"b\",\"points\":\"b\"")), "points need points_count");
+    refused(small_compile(BOXES(",\"scores\":\"b\",\"points\":\"b\",\"points_count\":0")), "points_count");
+}
+
+/* Each item of a list, each kind of value, and its bounds. */
+Test(by_hand, values_that_cannot_be_are_refused)
+{
+    static const float numbers[64] = {0};
+    small_output("b", numbers, 3, 8, 0);
+#define CELLS(more) "{\"steps\":[{\"boxes\":{\"form\":\"distance\",\"boxes\":\"b\",\"scores\":\"b\"," more "}}]}"
+    refused(small_compile(CELLS("\"strides\":[8,\"x\"]")), "strides must be a number from 1 to 4096");
+    refused(small_compile(CELLS("\"strides\":[0.5,8]")), "strides must be a number from 1 to 4096");
+    refused(small_compile(CELLS("\"strides\":[8,4097]")), "strides must be a number from 1 to 4096");
+    refused(small_compile(CELLS("\"strides\":[]")), "strides must be a list of 1 to");
+    refused(small_compile(CELLS("\"strides\":8")), "strides must be a list of 1 to");
+    refused(small_compile(BOXES(",\"classes\":1.5")), "classes must be a whole number from 1 to 65535");
+    refused(small_compile(BOXES(",\"classes\":0")), "classes must be a whole number from 1 to 65535");
+    refused(small_compile(BOXES(",\"multi_label\":1")), "multi_label must be true or false");
+    refused(small_compile(BOXES(",\"score\":1.1")), "score must be a number from 0 to 1");
+    refused(small_compile("{\"steps\":[{\"boxes\":{\"boxes\":7}}]}"), "boxes");
+    refused(small_compile("{\"steps\":[{\"boxes\":7}]}"), "boxes");
 }
