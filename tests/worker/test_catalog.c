@@ -1,5 +1,6 @@
 /* Folders of models: which versions are found, which sentence each fault gets. Loading uses the digits model. */
 #include "catalog.h"
+#include "model_file.h"
 #include "onnx_file.h"
 #include "warmup.h"
 
@@ -269,4 +270,21 @@ Test(served, warm_times_are_kept)
     cr_expect(catalog.models[0]->warmed && catalog.models[0]->warm_count == 3);
     cr_expect(catalog.models[0]->warm[1].batch == 2 && catalog.models[0]->warm[2].cold_us > 0);
     cr_expect(catalog.models[0]->seats_count == 2, "both slots have a session");
+}
+
+/* MODELS/NAME/VERSION/FILE: the model's folder is two up, the root included. */
+Test(paths, the_home_of_a_model_is_two_folders_up)
+{
+    static const char *const homes[][2] = {{"/models/m/1/model.onnx", "/models/m"},
+                                           {"/m/1/model.onnx", "/m"},
+                                           {"/1/model.onnx", "/"},
+                                           {"/model.onnx", "/"},
+                                           {"m/1/model.onnx", "m"},
+                                           {"1/model.onnx", "."},
+                                           {"model.onnx", "."}};
+    char home[MODEL_FILE_PATH_BYTES];
+    for (size_t i = 0; i < sizeof homes / sizeof homes[0]; i++) {
+        model_file_home(homes[i][0], home);
+        cr_expect_str_eq(home, homes[i][1], "%s: %s", homes[i][0], home);
+    }
 }

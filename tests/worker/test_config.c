@@ -556,6 +556,60 @@ Test(config, what_answers_keep_and_what_they_are_measured_on_is_read)
     config_fini(&c);
 }
 
+/* A file of NumPy: float32 [2]. */
+static void npy_write(const char *folder, const char *name, float first, float second)
+{
+    char path[512];
+    uint8_t bytes[136] = "\x93NUMPY\x01\x00\x76";
+    const float values[2] = {first, second};
+    memset(bytes + 10, ' ', 118);
+    memcpy(bytes + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 57);
+    bytes[127] = '\n';
+    memcpy(bytes + 128, values, sizeof values);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    cr_assert(file && fwrite(bytes, 1, sizeof bytes, file) == sizeof bytes);
+    fclose(file);
+}
+
+/* All of them are there, in their order, and a change of any is a change of the config. */
+Test(config, the_files_of_a_calibration_are_read)
+{
+    struct config c;
+    struct pen_error error = {.text = ""};
+    char folder[] = "/tmp/penstock-config-XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    const struct config_place place = {folder, NULL};
+    file_write(folder, "config.json", "{\"calibration\":{\"sets\":[{\"x\":\"a.npy\"},{\"x\":\"b.npy\"}]}}");
+    uint64_t stamps[2] = {0, 0};
+    for (int turn = 0; turn < 2; turn++) {
+        npy_write(folder, "a.npy", 1, 2);
+        npy_write(folder, "b.npy", 3, turn ? 5 : 4);
+        config_init(&c);
+        cr_assert_eq(config_load(&place, &c, &error), PEN_OK, "%s", error.text);
+        cr_assert_eq(c.calibration.files_count, 2u);
+        for (size_t i = 0; i < 2; i++)
+            cr_assert(c.calibration.files[i].tensor.bytes == 8 && c.calibration.files[i].tensor.rank == 1, "%zu", i);
+        cr_expect_eq(((const float *)c.calibration.files[0].tensor.data)[1], 2);
+        cr_expect_eq(((const float *)c.calibration.files[1].tensor.data)[0], 3);
+        stamps[turn] = c.stamp;
+        config_fini(&c);
+    }
+    cr_expect_neq(stamps[0], stamps[1]);
+    file_write(folder, "b.npy", "no numbers");
+    config_init(&c);
+    cr_expect_neq(config_load(&place, &c, &error), PEN_OK);
+    cr_expect(strstr(error.text, "b.npy"), "%s", error.text);
+    config_fini(&c);
+    file_remove(folder, "b.npy");
+    config_init(&c);
+    cr_expect_eq(config_load(&place, &c, &error), PEN_ERR_NOT_FOUND, "%s", error.text);
+    config_fini(&c);
+    file_remove(folder, "a.npy");
+    file_remove(folder, "config.json");
+    rmdir(folder);
+}
+
 Test(config, a_precision_or_calibration_that_cannot_be_gets_a_sentence)
 {
     refuses("{\"precision\":\"f33\"}", PEN_ERR_INVALID, "'f33' is no precision; there is any|f32|");

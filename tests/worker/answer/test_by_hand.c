@@ -90,6 +90,29 @@ Test(by_hand, json_has_the_corners_and_the_angle_of_turned_boxes)
     cr_expect(strstr(json, "\"corners\":[[11.00,18.00],[11.00,22.00],[9.00,22.00],[9.00,18.00]]}"), "%s", json);
 }
 
+/* PoseNet's lines, unless the config has its own: shoulders, arms, trunk, legs. */
+Test(by_hand, json_has_the_lines_between_the_points_of_a_pose)
+{
+    static const float heat[17] = {0}, offsets[34] = {0};
+    small_output("h", heat, 1, 1, 17);
+    small_output("o", offsets, 1, 1, 34);
+#define POSE(more)                                                                                                     \
+    "{\"format\":\"json\"" more ",\"steps\":[{\"poses\":{\"heat\":\"h\",\"offsets\":\"o\",\"single\":true}}]}"
+    small_run(POSE(""));
+    char json[4096] = "";
+    const struct pen_tensor *text = small_tensor("answer");
+    cr_assert_lt(text->bytes, sizeof json);
+    memcpy(json, (const char *)text->data + 4, text->bytes - 4);
+    cr_expect(strstr(json, "\"skeleton\":[[5,6],[5,7],[7,9],[6,8],[8,10],[5,11],[6,12],[11,12],[11,13],[13,15],[12,14],"
+                           "[14,16]]"),
+              "%s", json);
+    small_run(POSE(",\"skeleton\":[[0,16]]"));
+    text = small_tensor("answer");
+    memset(json, 0, sizeof json);
+    memcpy(json, (const char *)text->data + 4, text->bytes - 4);
+    cr_expect(strstr(json, "\"skeleton\":[[0,16]]"), "%s", json);
+}
+
 /* ---- masks ---- */
 
 #define MASK(more) "{\"steps\":[{\"mask\":{\"output\":\"m\"," more "}}]}"
