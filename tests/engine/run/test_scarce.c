@@ -281,3 +281,29 @@ Test(scarce, each_allocation_of_a_measure_fails_in_its_turn, .timeout = 300)
     pen_engine_free(engine);
     folder_free(folder);
 }
+
+/* Without memory there is no digest, and the next question finds it. */
+Test(scarce, a_digest_that_finds_no_memory_is_zeros_once)
+{
+    static const uint8_t zeros[16];
+    uint8_t digests[3][16];
+    struct pen_engine *engine = NULL;
+    struct pen_model *model = NULL;
+    struct pen_error error;
+    struct pen_engine_options options;
+    pen_engine_options_init(&options);
+    cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_model_load(engine, DIGITS, &model, &error), PEN_OK, "%s", error.text);
+    lean_watch(true);
+    lean_fail_kth(1);
+    pen_model_digest(model, digests[0]);
+    lean_watch(false);
+    lean_fail_none();
+    pen_model_digest(model, digests[1]);
+    pen_model_digest(model, digests[2]);
+    cr_expect_arr_eq(digests[0], zeros, 16);
+    cr_expect_arr_neq(digests[1], zeros, 16);
+    cr_expect_arr_eq(digests[1], digests[2], 16);
+    pen_model_free(model);
+    pen_engine_free(engine);
+}
