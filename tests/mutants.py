@@ -262,19 +262,39 @@ def equivalents():
         if line.strip() and not line.startswith("#"):
             parts = [part.strip() for part in line.split(" ~ ")]
             if len(parts) != 4:
-                sys.exit(f"mutants_equivalent.txt:{number}: a line is PATH ~ LINE ~ LINE WITH THE FAULT ~ REASON")
+                sys.exit(f"mutants_equivalent.txt:{number}: a line is PATH in FUNCTION ~ LINE ~ LINE WITH THE FAULT ~ REASON")
             listed[tuple(parts[:3])] = parts[3]
     return listed
 
 
 def escaped_in(log):
-    """{(path, line, line with the fault)} of the diffs that a run has printed."""
-    found = re.findall(r"^--- (\S+):\d+ \(.*\)\n-(.*)\n\+(.*)$", log.read_text(), flags=re.M)
-    return set(found)
+    """{(path, line, line with the fault): numbers of such lines} of the diffs that a run has printed."""
+    found = collections.defaultdict(set)
+    for path, number, old, new in re.findall(r"^--- (\S+):(\d+) \(.*\)\n-(.*)\n\+(.*)$", log.read_text(), flags=re.M):
+        found[path, old, new].add(int(number))
+    return found
+
+
+def again(faults, wanted):
+    """Those that are wanted: where a line stands in a file more than once, the ones at the numbers of old, if any is still there."""
+    same = collections.defaultdict(list)
+    for folder, fault in faults:
+        same[fault.path, fault.old, fault.new].append((folder, fault))
+    for what, lines in wanted.items():
+        there = [pair for pair in same[what] if pair[1].line in lines]
+        yield from there or same[what]
+
+
+def function_of(fault):
+    """The name of the function that the line stands in."""
+    lines = (SOURCE / fault.path).read_text().split("\n")[:fault.line]
+    begin = max((i for i, line in enumerate(lines) if line.startswith("{")), default=0)
+    head = next((i for i in range(begin - 1, -1, -1) if re.match(r"\w", lines[i]) and "(" in lines[i]), 0)
+    return (re.search(r"(\w+)\(", lines[head]) or [None, ""])[1]
 
 
 def key(fault):
-    return fault.path, fault.old.strip(), fault.new.strip()
+    return f"{fault.path} in {function_of(fault)}", fault.old.strip(), fault.new.strip()
 
 
 def tell_uncovered(coverages):
@@ -306,8 +326,7 @@ def main():
     all_faults = [(folder, fault) for folder in folders for fault in faults_of(folder) if not given.only or given.only in fault.path]
     random.Random(seed).shuffle(all_faults)
     if given.again:
-        wanted = escaped_in(given.again)
-        all_faults = [(folder, fault) for folder, fault in all_faults if (fault.path, fault.old, fault.new) in wanted]
+        all_faults = list(again(all_faults, escaped_in(given.again)))
         given.count = min(given.count, len(all_faults))
     if not given.self_check:
         print(f"seed {seed}: {given.count} of {len(all_faults)} faults", flush=True)
