@@ -36,11 +36,11 @@ SECONDS = 60  # processor time for the tests of one fault
 UNLINKED_MOST = 5  # more say that the tool does not know how programs are linked: the run ends
 WALL = 600  # and by the clock, however busy the machine is
 POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|ensembles|models|neighbours|pictures|refusals|sealed_pool|security|sequences|slices|types|versions)"
-SCRIPTS = "e2e_(?:compare|contracts|crops|observe|registry|scaler|usage)"  # Python, not programs
+SCRIPTS = "e2e_(?:compare|contracts|crops|observe|registry|scaler|try|usage)"  # Python, not programs
 TOOLS = r"test_verify\w*|test_tools|test_told\w*|test_env_command|test_refused"
 ENGINE_POOLS = r"e2e_(?:answers|digits|formats|models|types|versions)"
 FOLDERS = {  # folder: (programs with its code, pattern of its test programs, and of its scripts)
-    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS + "|e2e_redis_servers"),
+    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS + "|e2e_redis_servers|deploy_services"),
     "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}", SCRIPTS),
     "engine/run": (["penstock-engine", "penstock-worker"],
                    rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_vulkan_flights|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}",

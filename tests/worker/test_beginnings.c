@@ -14,7 +14,7 @@
 #include "lean.h"
 #include "outbox.h"
 
-enum { TRIES = 2000 };
+enum { TRIES = 2000, BOXES = 900 };
 
 static struct pen_error error;
 static char folder[FOLDER_PATH_BYTES];
@@ -129,29 +129,35 @@ Test(beginnings, a_config_and_its_labels_are_loaded_whole_or_not_at_all, .timeou
 /* Boxes of 1 x 1 at (i, i), the better the later. */
 static enum pen_status answer_whole(const char *text)
 {
-    static float boxes[40][4], scores[40], mask[64];
+    static float boxes[BOXES][4], scores[BOXES], mask[64], points[BOXES][128];
     const struct pen_tensor given[] = {
-        {.name = "b", .dtype = PEN_DTYPE_F32, .rank = 3, .dims = {1, 40, 4}, .data = boxes, .bytes = sizeof boxes},
-        {.name = "s", .dtype = PEN_DTYPE_F32, .rank = 3, .dims = {1, 40, 1}, .data = scores, .bytes = sizeof scores},
-        {.name = "m", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {1, 8, 8, 1}, .data = mask, .bytes = sizeof mask}};
-    const struct classes_quant quants[3] = {{.known = false}};
+        {.name = "b", .dtype = PEN_DTYPE_F32, .rank = 3, .dims = {1, BOXES, 4}, .data = boxes, .bytes = sizeof boxes},
+        {.name = "s", .dtype = PEN_DTYPE_F32, .rank = 3, .dims = {1, BOXES, 1}, .data = scores, .bytes = sizeof scores},
+        {.name = "m", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {1, 8, 8, 1}, .data = mask, .bytes = sizeof mask},
+        {.name = "p",
+         .dtype = PEN_DTYPE_F32,
+         .rank = 3,
+         .dims = {1, BOXES, 128},
+         .data = points,
+         .bytes = sizeof points}};
+    const struct classes_quant quants[4] = {{.known = false}};
     const struct answer_model model = {
-        .outputs = given, .outputs_count = 3, .quants = quants, .height = 64, .width = 64, .batched = true};
-    const struct answer_job job = {.outputs = given, .count = 3, .rows = 1};
+        .outputs = given, .outputs_count = 4, .quants = quants, .height = 64, .width = 64, .batched = true};
+    const struct answer_job job = {.outputs = given, .count = 4, .rows = 1};
     struct pen_tensor results[ANSWER_OUTPUTS_MAX];
     struct answer *answer = NULL;
     struct answer_work *work = answer_work_new();
-    for (size_t i = 0; i < 40; i++) {
+    for (size_t i = 0; i < BOXES; i++) {
         memcpy(boxes[i], (const float[]){(float)i, (float)i, (float)i + 1, (float)i + 1}, sizeof boxes[i]);
-        scores[i] = 0.5f + (float)i / 100;
+        scores[i] = 0.5f + (float)i / 2000;
     }
     enum pen_status status =
         work ? answer_new(text, &model, &answer, &error)
              : pen_error_set(&error, PEN_ERR_NO_MEMORY, "the caller says that there is no memory for answers");
     if (status == PEN_OK)
         status = answer_run(answer, work, &job, results, &error);
-    cr_expect(status != PEN_OK || results[0].dtype == PEN_DTYPE_STRING || *(const int32_t *)results[0].data == 40, "%s",
-              text);
+    cr_expect(status != PEN_OK || results[0].dtype == PEN_DTYPE_STRING || *(const int32_t *)results[0].data == BOXES,
+              "%s", text);
     if (status ==
         PEN_ERR_TOO_LARGE) /* an answer's memory has a limit of its own, and what the system lacks is told alike */
         status = PEN_ERR_NO_MEMORY;
@@ -162,8 +168,12 @@ static enum pen_status answer_whole(const char *text)
 
 Test(beginnings, an_answer_is_whole_or_none, .timeout = 120)
 {
-    try_each("objects", answer_whole,
-             "{\"steps\":[{\"boxes\":{\"boxes\":\"b\",\"scores\":\"s\"}},{\"nms\":{\"iou\":0.5}}]}");
+    try_each("objects", answer_whole, "{\"steps\":[{\"boxes\":{\"boxes\":\"b\",\"scores\":\"s\"}}]}");
+    try_each("objects with many points", answer_whole,
+             "{\"steps\":[{\"boxes\":{\"boxes\":\"b\",\"scores\":\"s\",\"points\":\"p\",\"points_at\":0,\"points_"
+             "count\":64,\"candidates\":16384}}]}");
+    try_each("objects beside each other", answer_whole,
+             "{\"steps\":[{\"boxes\":{\"boxes\":\"b\",\"scores\":\"s\"}},{\"nms\":{\"iou\":0.5,\"max\":900}}]}");
     try_each("objects and a mask as JSON", answer_whole,
              "{\"format\":\"json\",\"steps\":[{\"boxes\":{\"boxes\":\"b\",\"scores\":\"s\"}},{\"nms\":{\"iou\":0.5}},{"
              "\"mask\":{\"output\":\"m\",\"form\":\"threshold\"}}]}");
