@@ -130,18 +130,21 @@ class Bench:
         return place
 
     def run(self, words, cpu, wall, place, settings=None):
-        """(exit status or None for a time-out, output, processor seconds with those of its children) of a command. A process that needs CPU seconds ends, and
+        """(exit status or None for a time-out, output with what sanitizers report, processor seconds with those of its children) of a command. Sanitizers
+        write to files: many tests lead their standard error elsewhere. A process that needs CPU seconds ends, and
         what has not ended after WALL seconds. PLACE: what stands in the place of the build's programs."""
         command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join(map(str, words))}"
         if place:
             command = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && {command}"
-        with tempfile.TemporaryFile() as output:
+        with tempfile.TemporaryDirectory(dir=self.folder) as reports, tempfile.TemporaryFile() as output:
+            sanitizers = {name: f"{value}:log_path={reports}/report" for name, value in SANITIZER_SETTINGS.items() if name != "LSAN_OPTIONS"}
             child = subprocess.Popen([*(self.mounts if place else []), "sh", "-c", command], stdout=output, stderr=subprocess.STDOUT,
                                      stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
-                                     env={**os.environ, **SANITIZER_SETTINGS, **(settings or {})})
+                                     env={**os.environ, **SANITIZER_SETTINGS, **sanitizers, **(settings or {})})
             status, used = wait(child, wall)
             output.seek(0)
-            return status, output.read().decode(errors="replace"), used
+            told = [output.read(), *(report.read_bytes() for report in sorted(Path(reports).iterdir()))]
+            return status, b"\n".join(told).decode(errors="replace"), used
 
 
 def wait(child, seconds):

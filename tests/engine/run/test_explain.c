@@ -238,7 +238,10 @@ Test(explain, a_node_that_is_folded_has_no_kernel)
     onnx_writer_node(g, "Concat", ONNX_LIST("batch", "rest"), ONNX_LIST("to"),
                      (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "axis", .i = 0}, {.name = NULL}});
     onnx_writer_node(g, "Reshape", ONNX_LIST("e", "to"), ONNX_LIST("y"), NULL);
+    onnx_writer_node(g, "NonZero", ONNX_LIST("x"), ONNX_LIST("z"),
+                     NULL); /* as many as there are: no backend plans that */
     onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, -1), NULL);
+    onnx_writer_output(g, "z", PEN_DTYPE_I64, 2, WRITTEN_DIMS(-1, -1), NULL);
     struct pen_engine_options options = options_of(&(struct asked){.backend = "reference"});
     written_open(&w, g, &options);
     struct pen_tensor in = written_tensor(PEN_DTYPE_F32, 3, WRITTEN_DIMS(1, 2, 3), x, sizeof x);
@@ -246,6 +249,7 @@ Test(explain, a_node_that_is_folded_has_no_kernel)
     cr_assert(w.out[0].rank == 2 && w.out[0].dims[0] == 1 && w.out[0].dims[1] == 6);
     expect(PEN_CHOICE_KERNEL, "(Exp)", "", "");
     expect(PEN_CHOICE_KERNEL, "(Reshape)", "", "");
+    expect(PEN_CHOICE_KERNEL, "(NonZero)", "plain C", "no backend plans it");
     cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Shape)", ""));
     cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Gather)", ""));
     cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Concat)", ""));

@@ -265,13 +265,13 @@ Test(scarce, each_allocation_of_a_measure_fails_in_its_turn, .timeout = 300)
     for (int chain = 0; chain < 2; chain++) {
         lean_fail_kth(1000000000);
         measured_life(model, 0, chain);
-        unsigned long step = lean_count() / 150 + 1, failed;
+        unsigned long allocations = lean_count(), step = allocations / 2000 + 1, failed;
         do {
             failed = lean_failed();
             lean_fail_fresh(1000000000);
             measured_life(model, 0, chain);
         } while (lean_failed() > failed);
-        for (unsigned long k = 1; k / step < 150; k += step) {
+        for (unsigned long k = 1; k <= allocations; k += step) {
             lean_fail_kth(k);
             measured_life(model, k, chain);
         }

@@ -192,51 +192,58 @@ Test(variant, the_reference_needs_none)
     fixture_close(&f);
 }
 
-/* y = exp(x[starts : length(x) - cut]): of x the length decides, of the other two the values. A key holds no more of an input than decides. */
+/* y = exp(x[starts : ends]), flat = w without its dims of 1: of w the shape decides, of starts and ends the values. A key holds no more of an input than decides. */
+static void both_write(const char *path)
+{
+    const struct onnx_node nodes[] = {{.op = "Slice", .inputs = {"x", "starts", "ends"}, .outputs = {"part"}},
+                                      {.op = "Exp", .inputs = {"part"}, .outputs = {"y"}},
+                                      {.op = "Squeeze", .inputs = {"w"}, .outputs = {"flat"}}};
+    const struct onnx_value inputs[] = {{.name = "x", .dtype = PEN_DTYPE_F32, .dims = {ITEMS}, .rank = 1},
+                                        {.name = "starts", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
+                                        {.name = "ends", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
+                                        {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {-1, -1}, .rank = 2}};
+    const struct onnx_value outputs[] = {{.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1},
+                                         {.name = "flat", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1}};
+    onnx_write(path, &(struct onnx_model){.nodes = nodes,
+                                          .nodes_count = 3,
+                                          .inputs = inputs,
+                                          .inputs_count = 4,
+                                          .outputs = outputs,
+                                          .outputs_count = 2});
+}
+
 Test(variant, the_shape_of_one_input_and_the_values_of_others_decide)
 {
-    const struct onnx_node nodes[] = {{.op = "Shape", .inputs = {"x"}, .outputs = {"length"}},
-                                      {.op = "Sub", .inputs = {"length", "cut"}, .outputs = {"ends"}},
-                                      {.op = "Slice", .inputs = {"x", "starts", "ends"}, .outputs = {"part"}},
-                                      {.op = "Exp", .inputs = {"part"}, .outputs = {"y"}}};
-    const struct onnx_value inputs[] = {{.name = "starts", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
-                                        {.name = "cut", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
-                                        {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1}};
-    const struct onnx_value y = {.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1};
-    struct fixture f = {.folder = ""};
+    struct fixture f;
     char path[FOLDER_PATH_BYTES + 16];
-    struct pen_engine_options options;
-    folder_new(f.folder);
-    snprintf(path, sizeof path, "%s/model.onnx", f.folder);
-    onnx_write(
-        path,
-        &(struct onnx_model){
-            .nodes = nodes, .nodes_count = 4, .inputs = inputs, .inputs_count = 3, .outputs = &y, .outputs_count = 1});
-    pen_engine_options_init(&options);
-    options.backend = "xnnpack";
-    if (pen_engine_new(&options, &f.engine, &f.error) != PEN_OK) {
-        cr_skip("%s", f.error.text);
-    }
+    fixture_open(&f, "xnnpack", false);
+    pen_session_free(f.session);
+    pen_model_free(f.model);
+    snprintf(path, sizeof path, "%s/both.onnx", f.folder);
+    both_write(path);
     cr_assert_eq(pen_model_load(f.engine, path, &f.model, &f.error), PEN_OK, "%s", f.error.text);
     cr_assert_eq(pen_session_new(f.model, &f.session, &f.error), PEN_OK, "%s", f.error.text);
-    for (int i = 0; i < ITEMS; i++) {
-        f.x[i] = (float)i / ITEMS;
-    }
-    static const int64_t asked[][3] = {{3, 2, ITEMS}, {3, 2, 100}, {0, 1, 100}, {3, 2, ITEMS}, {7, 50, 100}};
+    static const int64_t asked[][4] = {
+        {3, 10, 1, ITEMS}, {3, 10, 2, 100}, {0, 1, 2, 100}, {3, 10, 1, ITEMS}, {3, 10, 7, 1}};
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        const int64_t *a = asked[i];
         const struct pen_tensor in[] = {
-            {.name = "starts", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &asked[i][0], .bytes = 8},
-            {.name = "cut", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &asked[i][1], .bytes = 8},
-            {.name = "x",
+            {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {ITEMS}, .data = f.x, .bytes = sizeof f.x},
+            {.name = "starts", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &a[0], .bytes = 8},
+            {.name = "ends", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &a[1], .bytes = 8},
+            {.name = "w",
              .dtype = PEN_DTYPE_F32,
-             .rank = 1,
-             .dims = {asked[i][2]},
+             .rank = 2,
+             .dims = {a[2], a[3]},
              .data = f.x,
-             .bytes = (size_t)asked[i][2] * sizeof(float)}};
+             .bytes = (size_t)(a[2] * a[3]) * sizeof(float)}};
         const struct pen_tensor *out = NULL;
         size_t count = 0;
-        cr_assert_eq(pen_session_run(f.session, in, 3, NULL, &out, &count, &f.error), PEN_OK, "%s", f.error.text);
-        slice_check(&f, out, asked[i][0], asked[i][2] - asked[i][1]);
+        cr_assert_eq(pen_session_run(f.session, in, 4, NULL, &out, &count, &f.error), PEN_OK, "%s", f.error.text);
+        slice_check(&f, &out[0], a[0], a[1]);
+        uint32_t rank = (a[2] > 1 ? 1u : 0u) + (a[3] > 1 ? 1u : 0u);
+        cr_assert(out[1].rank == rank && out[1].bytes == in[3].bytes, "%u", out[1].rank);
+        cr_assert_eq(memcmp(out[1].data, f.x, in[3].bytes), 0);
     }
     fixture_close(&f);
 }
