@@ -127,7 +127,7 @@ Test(by_hand, a_mask_as_png_has_the_same_pixels)
     const struct pen_tensor *mask = small_tensor("mask");
     const uint8_t *bytes = mask->data;
     cr_assert(mask->dtype == PEN_DTYPE_STRING && mask->rank == 1 && mask->dims[0] == 1 && mask->bytes > 4);
-    cr_expect_eq(bytes[0] | bytes[1] << 8 | bytes[2] << 16 | bytes[3] << 24, mask->bytes - 4);
+    cr_expect_eq((size_t)(bytes[0] | bytes[1] << 8 | bytes[2] << 16 | bytes[3] << 24), mask->bytes - 4);
     cr_assert_eq(picture_decode(bytes + 4, mask->bytes - 4, "mask", NULL, &picture, &small_error), PEN_OK, "%s",
                  small_error.text);
     cr_assert(picture.width == 3 && picture.height == 2 && picture.channels == 1);
