@@ -12,6 +12,8 @@
 
 static char root[64];
 static struct catalog catalog;
+static struct pen_engine *engines[4]; /* models use theirs until the end */
+static size_t engines_count;
 
 static void run(const char *format, const char *argument)
 {
@@ -32,6 +34,8 @@ static void tree_close(void)
 {
     char command[128];
     catalog_fini(&catalog);
+    for (size_t i = 0; i < engines_count; i++)
+        pen_engine_free(engines[i]);
     snprintf(command, sizeof command, "rm -rf %s", root);
     cr_assert(system(command) == 0);
 }
@@ -58,7 +62,9 @@ static struct pen_engine *engine_open(void)
     struct pen_error error = {0};
     pen_engine_options_init(&options);
     options.backend = "reference";
+    cr_assert(engines_count < sizeof engines / sizeof engines[0]);
     cr_assert(pen_engine_new(&options, &engine, &error) == PEN_OK, "%s", error.text);
+    engines[engines_count++] = engine;
     return engine;
 }
 
