@@ -50,9 +50,9 @@ static void npy_put(const char *name, float first, float second)
 }
 
 /* sum = exp(x) + h, next = x * h; h is kept between jobs where the config says so. */
-static void model_open(const char *config_text)
+static void batched_open(const char *config_text, int64_t rows)
 {
-    static const int64_t dims[] = {1, 2};
+    const int64_t dims[] = {rows, 2};
     char path[FOLDER_PATH_BYTES + 32], home[FOLDER_PATH_BYTES + 8];
     struct config config;
     struct onnx_writer *g = onnx_writer_new("kept");
@@ -79,18 +79,28 @@ static void model_open(const char *config_text)
     cr_assert_eq(served_new(engine, "m", 1, path, &config, &served, &error), PEN_OK, "%s", error.text);
 }
 
+static void model_open(const char *config_text)
+{
+    batched_open(config_text, 1);
+}
+
 #define STATE                                                                                                          \
     "\"sequence_batching\":{\"state\":[{\"input_name\":\"h\",\"output_name\":\"next\",\"data_type\":\"TYPE_FP32\","    \
     "\"dims\":[1,2]}]}"
 
-static void measured(uint32_t inputs)
+static void measured_on(enum pen_measured_source source, uint32_t inputs)
 {
     struct pen_measured found = {.largest = -1};
     cr_assert_eq(measure_run(served, NULL, &error), PEN_OK, "%s", error.text);
     cr_assert(measure_result(served, &found));
-    cr_expect_eq(found.inputs, inputs);
+    cr_expect(inputs == 0 || found.inputs == inputs, "%u", found.inputs);
     cr_expect(found.largest >= 0 && found.largest < 1e-5 && found.repeatable, "%g", found.largest);
-    cr_expect_eq(found.source, PEN_MEASURED_CALIBRATION);
+    cr_expect_eq(found.source, source);
+}
+
+static void measured(uint32_t inputs)
+{
+    measured_on(PEN_MEASURED_CALIBRATION, inputs);
 }
 
 static void cannot(const char *part)
@@ -126,4 +136,11 @@ Test(measure, a_state_may_have_a_file)
 {
     model_open("{\"calibration\":{\"sets\":[{\"x\":\"x1.npy\",\"h\":\"h1.npy\"}]}," STATE "}");
     measured(1);
+}
+
+/* Without files inputs are drawn, one row of them. */
+Test(measure, one_row_is_drawn_where_nothing_is_given)
+{
+    batched_open("{\"max_batch_size\":1}", -1);
+    measured_on(PEN_MEASURED_SEEDED, 0);
 }
