@@ -3,10 +3,11 @@
 
 By hand, with a build that has tests and PENSTOCK_CHECKS. A fault is one changed line of broker/, worker/ or engine/run/: an operator turned round, a bound
 off by one, a condition dropped or negated, a statement or a release left out, a constant changed. The changed copy of the file is compiled in a folder of
-its own and linked in front of the build's libraries; sources and build stay as they are. Then those of the folder's tests (and `broker_sim`) run that run
-the changed line (mutants_coverage.py), until one fails or they have used 60 seconds of processor time. A test that fails must fail twice. Units run with
-the changed file under the address sanitizer, so that what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests
-start are put in the place of the build's by a mount of the test's own (needs root or user namespaces; without them those tests are left out).
+its own and linked in front of the build's libraries; sources and build stay as they are. Then those of the folder's tests (programs, `broker_sim`, Python
+tests of e2e) run that run the changed line (mutants_coverage.py), until one fails or they have used 60 seconds of processor time. A test that fails must
+fail twice with the fault, and then pass without it: one that a busy machine has held up tells nothing. Units run with the changed file under the address
+sanitizer, so that what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests start are put in the place of the
+build's by a mount of the test's own (needs root or user namespaces; without them those tests are left out).
 
 Lines that only tell people something (log lines, texts of errors) get no fault, nor do assertions. A fault that changes no byte of the object file is
 drawn again. What escapes is printed as a diff; what changes nothing that anybody can see stands in mutants_equivalent.txt with the reason. Exit 0: at
@@ -34,14 +35,16 @@ from mutants_self import self_check
 SECONDS = 60  # processor time for the tests of one fault
 UNLINKED_MOST = 5  # more say that the tool does not know how programs are linked: the run ends
 WALL = 600  # and by the clock, however busy the machine is
-POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|crops|ensembles|models|neighbours|pictures|refusals|registry|sealed_pool|security|sequences|slices|types|versions)"
+POOLS = r"e2e_(?:answers|asleep|brokers|bulk|cache|classes|ensembles|models|neighbours|pictures|refusals|sealed_pool|security|sequences|slices|types|versions)"
+SCRIPTS = "e2e_(?:compare|contracts|crops|observe|registry|scaler|try|usage)"  # Python, not programs
 TOOLS = r"test_verify\w*|test_tools|test_told\w*|test_env_command|test_refused"
 ENGINE_POOLS = r"e2e_(?:answers|digits|formats|models|types|versions)"
-FOLDERS = {  # folder: (programs with its code, pattern of its tests)
-    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}"),
-    "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}"),
+FOLDERS = {  # folder: (programs with its code, pattern of its test programs, and of its scripts)
+    "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS + "|e2e_redis_servers|deploy_services"),
+    "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}", SCRIPTS),
     "engine/run": (["penstock-engine", "penstock-worker"],
-                   rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}"),
+                   rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_vulkan_flights|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}",
+                   "e2e_(?:contracts|crops)"),
 }
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("
 RELEASE = r"(?:release|free|fini|unref|remove|leave|close|drop|give|end|discard)"
@@ -118,22 +121,33 @@ class Tests:
     """The tests of one folder: what they need, which of them run a line, and what they have caught so far."""
 
     def __init__(self, build, folder, mounts):
-        self.programs, pattern = FOLDERS[folder]
-        self.names = [name for name in build.targets(pattern) if (build.folder / "tests" / name).exists()]
+        self.programs, pattern, scripts = FOLDERS[folder]
+        self.commands = {name: [str(build.folder / "tests" / name), *self.arguments(name)] for name in build.targets(pattern)}
+        self.commands = {name: command for name, command in self.commands.items() if os.path.exists(command[0])}
+        self.scripts = build.scripts(scripts)
+        self.commands.update(self.scripts)
+        self.names = list(self.commands)
         self.build, self.caught, self.words, self.starts = build, collections.Counter(), {}, {}
         self.coverage = Coverage(build, folder, mounts)
         for name in self.names:
-            sources = [c for c in re.findall(r"\S+\.c(?=\.o)", build.link(name)) if c.startswith("tests/")]
-            texts = []
-            for source in sources:
-                source = SOURCE / re.sub(r"CMakeFiles/[^/]+\.dir/", "", source)
-                texts.append(source.read_text() if source.exists() else "")
-            self.words[name] = " ".join([name, *texts])
-            self.starts[name] = bool(re.search(r"play_broker|penstock-(broker|worker|engine)|process_start|PENSTOCK_BIN|pool_start|^e2e_", self.words[name]))
+            self.words[name] = " ".join([name, *(source.read_text() for source in self.sources(name) if source.exists())])
+            self.starts[name] = name in self.scripts or bool(re.search(r"play_broker|penstock-(broker|worker|engine)|process_start|PENSTOCK_BIN|pool_start|^e2e_", self.words[name]))
         if not mounts:  # tests that start programs cannot have those with the fault
             self.names = [name for name in self.names if not self.starts[name]]
 
-    def arguments(self, name):
+    def sources(self, name):
+        """The files that the test is written in."""
+        if name in self.scripts:
+            return [Path(self.scripts[name][1])]
+        sources = [c for c in re.findall(r"\S+\.c(?=\.o)", self.build.link(name)) if c.startswith("tests/")]
+        return [SOURCE / re.sub(r"CMakeFiles/[^/]+\.dir/", "", source) for source in sources]
+
+    def holds(self, name, path):
+        """Whether the test's own program has this file."""
+        return name not in self.scripts and self.build.holds(name, path)
+
+    @staticmethod
+    def arguments(name):
         return ["--schedules", "1000", "--seed", "5"] if name == "broker_sim" else [] if name.startswith("tsan") else ["--verbose=0"]
 
     def measure(self, bench, name):
@@ -142,12 +156,12 @@ class Tests:
         passes = sanitized = False
         begin = time.monotonic()
         if not self.starts[name] and name != "broker_sim" and bench.link(None, name, made, True):
-            status, output, cpu = bench.run(made, self.arguments(name), SECONDS, WALL, None)
+            status, output, cpu = bench.run([made, *self.arguments(name)], SECONDS, WALL, None)
             passes = sanitized = status == 0 and not re.search(REPORTS, output)
         for _ in range(3):  # a busy machine makes a test of time fail now and then
             if not passes:
                 begin = time.monotonic()
-                status, _, cpu = bench.run(self.build.folder / "tests" / name, self.arguments(name), SECONDS, WALL, None)
+                status, _, cpu = bench.run(self.commands[name], SECONDS, WALL, None)
                 passes = status == 0
         made.unlink(missing_ok=True)
         return {"passes": passes, "sanitized": sanitized, "cpu": cpu, "wall": time.monotonic() - begin}
@@ -191,6 +205,9 @@ def try_fault(bench, build, tests, fault):
                                    lambda program, to: bench.link(path, program, to))
         status, output, cpu = fails_twice(bench, tests, path, name, sanitized, place)
         used += cpu
+        if status != 0 and "evt=assertion_failed" not in output and not passes_without(bench, tests, name, sanitized and tests.holds(name, path)):
+            print(f"     {name} fails just now without the fault at {path}:{fault.line}, too: it tells nothing", flush=True)
+            continue
         if status != 0:
             tests.caught.update([(path, name), (Path(path).parent.name, name), name])
             sentence = re.search(r'evt=assertion_failed .*?invariant="([^"]*)"', output)
@@ -208,18 +225,27 @@ def judged(bench, build, tests, fault):
         return "unlinked", str(program)
 
 
+def passes_without(bench, tests, name, sanitized):
+    """Whether the test passes here and now without a fault, made as the one with it and in the same time."""
+    run, program = tests.coverage.runs[name], bench.folder / name
+    made = sanitized and run["sanitized"] and bench.link(None, name, program, True)
+    command = [program, *tests.arguments(name)] if made else tests.commands[name]
+    status, output, _ = bench.run(command, 5 + 8 * run["cpu"], 15 + 8 * run["wall"], None)
+    program.unlink(missing_ok=True)
+    return status == 0 and not re.search(REPORTS, output)
+
+
 def fails_twice(bench, tests, path, name, sanitized, place):
     """(exit status, output, processor seconds) of a test with the fault; a failure counts when it comes twice."""
     program, run, used = bench.folder / name, tests.coverage.runs[name], 0
-    own = bench.build.holds(name, path)
+    own = tests.holds(name, path)
     if own and not bench.link(path, name, program, sanitized and run["sanitized"]):
         raise Unlinked(name)
     if not own and not tests.starts[name]:
         return 0, "", 0
-    if not own:  # the fault is in the programs that it starts
-        program = bench.build.folder / "tests" / name
+    command = [program, *tests.arguments(name)] if own else tests.commands[name]  # not own: the fault is in the programs that it starts
     for _ in range(2):
-        status, output, cpu = bench.run(program, tests.arguments(name), 5 + 8 * run["cpu"], 15 + 8 * run["wall"], place if tests.starts[name] else None)
+        status, output, cpu = bench.run(command, 5 + 8 * run["cpu"], 15 + 8 * run["wall"], place if tests.starts[name] else None)
         used += cpu
         if status == 0 and re.search(REPORTS, output):  # Criterion has its test's answer before the test's end finds what was lost
             status = 1
@@ -240,19 +266,39 @@ def equivalents():
         if line.strip() and not line.startswith("#"):
             parts = [part.strip() for part in line.split(" ~ ")]
             if len(parts) != 4:
-                sys.exit(f"mutants_equivalent.txt:{number}: a line is PATH ~ LINE ~ LINE WITH THE FAULT ~ REASON")
+                sys.exit(f"mutants_equivalent.txt:{number}: a line is PATH in FUNCTION ~ LINE ~ LINE WITH THE FAULT ~ REASON")
             listed[tuple(parts[:3])] = parts[3]
     return listed
 
 
 def escaped_in(log):
-    """{(path, line, line with the fault)} of the diffs that a run has printed."""
-    found = re.findall(r"^--- (\S+):\d+ \(.*\)\n-(.*)\n\+(.*)$", log.read_text(), flags=re.M)
-    return set(found)
+    """{(path, line, line with the fault): numbers of such lines} of the diffs that a run has printed."""
+    found = collections.defaultdict(set)
+    for path, number, old, new in re.findall(r"^--- (\S+):(\d+) \(.*\)\n-(.*)\n\+(.*)$", log.read_text(), flags=re.M):
+        found[path, old, new].add(int(number))
+    return found
+
+
+def again(faults, wanted):
+    """Those that are wanted: where a line stands in a file more than once, the ones at the numbers of old, if any is still there."""
+    same = collections.defaultdict(list)
+    for folder, fault in faults:
+        same[fault.path, fault.old, fault.new].append((folder, fault))
+    for what, lines in wanted.items():
+        there = [pair for pair in same[what] if pair[1].line in lines]
+        yield from there or same[what]
+
+
+def function_of(fault):
+    """The name of the function that the line stands in."""
+    lines = (SOURCE / fault.path).read_text().split("\n")[:fault.line]
+    begin = max((i for i, line in enumerate(lines) if line.startswith("{")), default=0)
+    head = next((i for i in range(begin - 1, -1, -1) if re.match(r"\w", lines[i]) and "(" in lines[i]), 0)
+    return (re.search(r"(\w+)\(", lines[head]) or [None, ""])[1]
 
 
 def key(fault):
-    return fault.path, fault.old.strip(), fault.new.strip()
+    return f"{fault.path} in {function_of(fault)}", fault.old.strip(), fault.new.strip()
 
 
 def tell_uncovered(coverages):
@@ -284,8 +330,7 @@ def main():
     all_faults = [(folder, fault) for folder in folders for fault in faults_of(folder) if not given.only or given.only in fault.path]
     random.Random(seed).shuffle(all_faults)
     if given.again:
-        wanted = escaped_in(given.again)
-        all_faults = [(folder, fault) for folder, fault in all_faults if (fault.path, fault.old, fault.new) in wanted]
+        all_faults = list(again(all_faults, escaped_in(given.again)))
         given.count = min(given.count, len(all_faults))
     if not given.self_check:
         print(f"seed {seed}: {given.count} of {len(all_faults)} faults", flush=True)

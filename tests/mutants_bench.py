@@ -1,4 +1,5 @@
 """What mutants.py compiles, links and runs: the build's own commands (Build), and a folder with one changed file (Bench)."""
+import json
 import os
 import re
 import shlex
@@ -56,6 +57,12 @@ class Build:
     def targets(self, pattern):
         done = subprocess.run(["ninja", "-C", self.folder, "-t", "targets", "all"], capture_output=True, text=True, check=True)
         return sorted(set(re.findall(rf"^(?:tests|bin)/({pattern}): ", done.stdout, flags=re.M)))
+
+    def scripts(self, pattern):
+        """{name: command} of the tests that are scripts."""
+        done = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+        commands = {test["name"]: test.get("command", []) for test in json.loads(done.stdout)["tests"]}
+        return {name: words for name, words in sorted(commands.items()) if re.fullmatch(pattern, name) and words[1:] and words[1].endswith(".py")}
 
     def link(self, target):
         if target not in self.links:
@@ -122,19 +129,22 @@ class Bench:
                 raise Unlinked(name)
         return place
 
-    def run(self, program, arguments, cpu, wall, place, settings=None):
-        """(exit status or None for a time-out, output, processor seconds with those of its children). A process that needs CPU seconds ends, and
+    def run(self, words, cpu, wall, place, settings=None):
+        """(exit status or None for a time-out, output with what sanitizers report, processor seconds with those of its children) of a command. Sanitizers
+        write to files: many tests lead their standard error elsewhere. A process that needs CPU seconds ends, and
         what has not ended after WALL seconds. PLACE: what stands in the place of the build's programs."""
-        command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join([str(program), *arguments])}"
+        command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join(map(str, words))}"
         if place:
             command = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && {command}"
-        with tempfile.TemporaryFile() as output:
+        with tempfile.TemporaryDirectory(dir=self.folder) as reports, tempfile.TemporaryFile() as output:
+            sanitizers = {name: f"{value}:log_path={reports}/report" for name, value in SANITIZER_SETTINGS.items() if name != "LSAN_OPTIONS"}
             child = subprocess.Popen([*(self.mounts if place else []), "sh", "-c", command], stdout=output, stderr=subprocess.STDOUT,
                                      stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
-                                     env={**os.environ, **SANITIZER_SETTINGS, **(settings or {})})
+                                     env={**os.environ, **SANITIZER_SETTINGS, **sanitizers, **(settings or {})})
             status, used = wait(child, wall)
             output.seek(0)
-            return status, output.read().decode(errors="replace"), used
+            told = [output.read(), *(report.read_bytes() for report in sorted(Path(reports).iterdir()))]
+            return status, b"\n".join(told).decode(errors="replace"), used
 
 
 def wait(child, seconds):

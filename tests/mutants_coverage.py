@@ -104,14 +104,15 @@ class Coverage:
 
     # -- running
 
-    def key(self, program, starts, programs):
-        files = [program, *[self.build.folder / "bin" / name for name in programs if starts]]
-        return hashlib.sha256(self.sources.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
+    def key(self, command, starts, programs):  # its number: what is learnt of a test is another than with the last number
+        files = [Path(word) for word in command if Path(word).is_file()]  # of a script the interpreter, too
+        files += [self.build.folder / "bin" / name for name in programs if starts]
+        return hashlib.sha256(b"2" + self.sources.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def learn(self, tests, jobs, scratch):
         """Runs each test once that has not run since it changed; tests gets what it needs to know of them."""
         kept = json.loads(self.kept.read_text()) if self.kept.exists() else {}
-        keys = {name: self.key(self.build.folder / "tests" / name, tests.starts[name], tests.programs) for name in tests.names}
+        keys = {name: self.key(tests.commands[name], tests.starts[name], tests.programs) for name in tests.names}
         runs = {name: kept["runs"][name] for name in keys if kept.get("runs", {}).get(name, {}).get("key") == keys[name]}
         lock, local, benches = threading.Lock(), threading.local(), iter(range(1 << 20))
 
@@ -147,7 +148,7 @@ class Coverage:
         self.kept.write_text(json.dumps({"sources": self.sources, "all": self.lines, "functions": self.functions, "runs": runs}))
 
     def archive_names(self, tests):
-        links = [self.build.link(name) for name in [*tests.names, *tests.programs]]
+        links = [self.build.link(name) for name in [*tests.names, *tests.programs] if name not in tests.scripts]
         return sorted({word for link in links for word in link.split() if word.endswith(".a") and not word.startswith("/")})
 
     def run(self, bench, place, tests, name):
@@ -156,8 +157,9 @@ class Coverage:
         shutil.rmtree(counts, ignore_errors=True)
         counts.mkdir()
         settings = {"GCOV_PREFIX": str(counts), "GCOV_PREFIX_STRIP": str(len(self.objects.parts) - 1)}
-        linked = self.link(name, program)
-        status = bench.run(program, tests.arguments(name), 600, 600, place if tests.starts[name] else None, settings)[0] if linked else None
+        script = name in tests.scripts
+        linked = script or self.link(name, program)
+        status = bench.run(tests.commands[name] if script else [program, *tests.arguments(name)], 600, 600, place if tests.starts[name] else None, settings)[0] if linked else None
         program.unlink(missing_ok=True)
         return self.read_run(counts) if status == 0 else None
 

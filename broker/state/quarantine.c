@@ -18,7 +18,6 @@ struct quarantine *quarantine_new(void)
     if (!quarantine)
         return NULL;
     quarantine->count = quarantine->traces_next = 0;
-    quarantine->admitted = quarantine->refused = quarantine->kicked = 0;
     return quarantine;
 }
 
@@ -119,7 +118,6 @@ void quarantine_add(struct quarantine *quarantine, const struct job *job, const 
     snprintf(entry->model, sizeof entry->model, "%s", job->lane->model->name);
     fill_workers(quarantine, suspect->id, entry->workers);
     fill_content(job->request, entry);
-    quarantine->admitted++;
 }
 
 static bool could_be(const struct quarantined *entry, const struct model *model, const char *tenant, uint64_t now_us,
@@ -129,10 +127,9 @@ static bool could_be(const struct quarantined *entry, const struct model *model,
            strcmp(entry->model, model->name) == 0 && strcmp(entry->tenant, tenant) == 0;
 }
 
-static const struct quarantined *refuse(struct quarantine *quarantine, struct quarantined *entry)
+static const struct quarantined *refuse(struct quarantined *entry)
 {
     entry->refused++;
-    quarantine->refused++;
     return entry;
 }
 
@@ -143,7 +140,7 @@ const struct quarantined *quarantine_refuses(struct quarantine *quarantine, cons
     for (uint32_t i = 0; i < quarantine->count; i++) {
         struct quarantined *entry = &quarantine->entries[i];
         if (entry->has_digest && digest_equal(entry->digest, *digest) && could_be(entry, model, tenant, now_us, age_us))
-            return refuse(quarantine, entry);
+            return refuse(entry);
     }
     return NULL;
 }
@@ -164,7 +161,7 @@ const struct quarantined *quarantine_refuses_content(struct quarantine *quaranti
             return NULL;
         hashed = true;
         if (digest_equal(entry->content, content))
-            return refuse(quarantine, entry);
+            return refuse(entry);
     }
     return NULL;
 }
@@ -184,7 +181,6 @@ bool quarantine_kick(struct quarantine *quarantine, struct job_id id)
     if (!entry)
         return false;
     remove_at(quarantine, (uint32_t)(entry - quarantine->entries));
-    quarantine->kicked++;
     return true;
 }
 
@@ -192,6 +188,5 @@ uint32_t quarantine_kick_all(struct quarantine *quarantine)
 {
     uint32_t count = quarantine->count;
     quarantine->count = 0;
-    quarantine->kicked += count;
     return count;
 }

@@ -47,7 +47,6 @@ struct quarantine {
     uint32_t count;
     struct trace traces[QUARANTINE_TRACE];
     uint32_t traces_next;
-    uint64_t admitted, refused, kicked; /* since the start */
 };
 
 struct quarantine *quarantine_new(void); /* NULL without memory */

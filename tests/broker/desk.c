@@ -186,6 +186,7 @@ void desk_say_client(struct desk *desk, uint32_t peer, struct envelope env, cons
 {
     struct message message = {.count = 0};
     build(&message, peer, env, meta, bytes, raw_bytes);
+    message.user = desk->user;
     client_message(&desk->broker, &message);
     message_fini(&message);
     desk_run(desk);

@@ -35,6 +35,7 @@ struct desk {
     struct broker broker;
     struct side clients, workers; /* what the broker sent to them */
     struct cache *cache;
+    const char *user; /* the key of clients, as their connection says it; NULL = none */
 };
 
 /* A desk with a memory cache and default settings; change `desk->options` before desk_open. */

@@ -103,9 +103,30 @@ Test(again, a_worker_that_cancels_without_end_is_not_asked_without_end)
     struct sent *result = NULL;
     desk->options.max_attempts = 1;
     desk_submit(desk, 1, &job);
-    for (int i = 0; i < 10 && !(result = desk_next(&desk->clients, FRAME_RESULT)); i++)
+    int runs = 0;
+    for (; runs < 10 && !(result = desk_next(&desk->clients, FRAME_RESULT)); runs++)
         desk_result_status(desk, 901, id, PEN_ERR_CANCELLED, 0);
     cr_assert(result && result->env.status == PEN_ERR_UNAVAILABLE);
+    cr_expect_eq(runs, 4, "its only attempt, and three that do not count");
+    desk_free(desk);
+}
+
+/* A worker that leaves sends its jobs back. */
+Test(again, a_job_that_is_sent_back_runs_as_often_as_it_may)
+{
+    struct desk *desk = ready_desk(1 << 20, 1 << 20);
+    struct job_id id = {0xABC, 1};
+    struct sent *result = NULL;
+    int runs = 0;
+    desk->options.max_attempts = 3;
+    desk_submit(desk, 1, &(struct wire_job){.id = id, .model = "fast", .no_digest = true});
+    for (; runs < 10 && !(result = desk_next(&desk->clients, FRAME_RESULT)); runs++) {
+        cr_assert_not_null(desk_next(&desk->workers, FRAME_SUBMIT), "run %d", runs);
+        desk_result_status(desk, 901, id, PEN_ERR_BUSY, 0);
+    }
+    cr_assert(result && result->env.status == PEN_ERR_BUSY);
+    cr_expect_eq(runs, 3);
+    cr_expect_null(desk_next(&desk->workers, FRAME_SUBMIT));
     desk_free(desk);
 }
 

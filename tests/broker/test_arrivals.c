@@ -113,6 +113,28 @@ Test(arrivals, jobs_are_told_once_with_their_sizes)
     cJSON_Delete(told("two", PEN_ERR_INVALID));
 }
 
+Test(arrivals, each_model_has_its_name)
+{
+    static const char *const names[] = {"first", "second", "third"};
+    struct wire_model models[3] = {model, model, model};
+    for (size_t i = 0; i < 3; i++)
+        models[i].name = names[i];
+    struct wire_worker more = {.uuid = 0xA2, .name = "v", .slots = 8, .models = models, .models_count = 3};
+    desk_worker(desk, WORKER + 1, &more);
+    cJSON_Delete(told("", PEN_OK));
+    for (uint64_t i = 0; i < 6; i++) {
+        struct wire_job job = job_of(i + 1, 0);
+        job.model = names[i % 3];
+        desk_submit(desk, CLIENT, &job);
+    }
+    cJSON *json = told("0", PEN_OK);
+    const cJSON *list = cJSON_GetObjectItem(json, "models");
+    cr_assert(count_of(json) == 6 && cJSON_GetArraySize(list) == 3);
+    for (int i = 0; i < 6; i++)
+        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetArrayItem(list, (int)at(json, i, 1))), names[i % 3]);
+    cJSON_Delete(json);
+}
+
 Test(arrivals, an_answer_from_the_cache_is_an_arrival_too)
 {
     struct wire_job job = job_of(1, 0);

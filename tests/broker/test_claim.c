@@ -1,5 +1,6 @@
 /* A broker takes a journal that is one, and its alone: whatever else the path names is left as it was. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,6 +37,30 @@ static enum pen_status start(const char *journal, struct desk **ret_desk, struct
     else
         desk_free(desk);
     return status;
+}
+
+static unsigned descriptors(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    unsigned count = 0;
+    cr_assert_not_null(all);
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* A supervisor may start the broker without standard input: then the first file that it opens has number 0. */
+Test(claim, a_journal_leaves_no_descriptor_whatever_its_number)
+{
+    struct pen_error error;
+    cr_assert_eq(start(path, NULL, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(start(path, NULL, &error), PEN_OK, "%s", error.text);
+    close(STDIN_FILENO);
+    unsigned before = descriptors();
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(start(path, NULL, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(descriptors(), before);
 }
 
 Test(claim, file_that_is_no_journal_is_left_as_it_is)

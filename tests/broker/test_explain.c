@@ -85,6 +85,28 @@ Test(explain, worker_and_batch_have_a_reason_while_the_job_runs_and_after)
     desk_free(desk);
 }
 
+/* A worker may have each model, and each version of it, on another backend. */
+Test(explain, a_candidates_backend_is_that_of_the_jobs_model)
+{
+    struct wire_model models[4] = {slow, slow, fast, slow};
+    struct desk *desk = desk_new();
+    models[0].name = "other"; /* of the same version */
+    models[1].version = 1;
+    models[3].name = "another";
+    desk->options.explain_jobs = 8;
+    desk_open(desk);
+    desk_worker(desk, 900,
+                &(struct wire_worker){.uuid = 77, .name = "quick", .slots = 1, .models = models, .models_count = 4});
+    desk_client(desk, 1, 0xABC);
+    desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, 1}, .model = "net", .fill = 1, .version = 2});
+    desk_wait(desk, 800);
+    Penstock__ControlReply *reply = explained(desk, 1);
+    cr_assert_eq(reply->explanation->n_candidates, 1);
+    cr_expect_str_eq(reply->explanation->candidates[0]->backend, "xnnpack");
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
 Test(explain, a_full_batch_and_a_busy_quick_worker_are_named)
 {
     struct desk *desk = open_desk(64);

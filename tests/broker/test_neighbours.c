@@ -4,10 +4,13 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client_handler.h"
 #include "desk.h"
 #include "explain.h"
+#include "folder.h"
+#include "keyring.h"
 #include "neighbour_talk.h"
 #include "session.h"
 
@@ -118,10 +121,11 @@ static struct dealer *link_of(void)
 }
 
 static bool cut;
+static const char *link_key; /* of the first broker, as the second one's connection says it */
 
 static bool link_send(struct dealer *dealer, zmq_msg_t *frames, size_t count)
 {
-    struct message message = {.peer = OTHER};
+    struct message message = {.peer = OTHER, .user = link_key};
     (void)dealer;
     for (size_t i = 0; i < count; i++) {
         if (cut)
@@ -624,4 +628,106 @@ Test(two_brokers, an_awaited_client_that_never_comes_is_not_counted_for_good)
     desk_wait(there, 6000000);
     cr_expect_eq(there->broker.sessions.awaited, 0);
     cr_expect_eq(there->broker.sessions.awaited_bytes, 0);
+}
+
+/* ---- keys: the other broker takes a job for a client of a key that may submit there, from a broker of a key that may administer ---- */
+
+#define KEY_ALICE  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define KEY_BOB    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define KEY_BROKER "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+
+static char keys_folder[FOLDER_PATH_BYTES];
+
+static struct keyring *keyring_of(const char *name, const char *text)
+{
+    char path[FOLDER_PATH_BYTES + 16];
+    struct keyring *keyring = NULL;
+    struct pen_error error = {.status = PEN_OK};
+    snprintf(path, sizeof path, "%s/%s", keys_folder, name);
+    file_write(path, text, strlen(text));
+    cr_assert_eq(keyring_new(path, &keyring, &error), PEN_OK, "%s", error.text);
+    return keyring;
+}
+
+static void begin_keyed(void)
+{
+    folder_new(keys_folder);
+    begin();
+    link_key = KEY_BROKER;
+}
+
+static void end_keyed(void)
+{
+    struct keyring *rings[] = {here->broker.keyring, there->broker.keyring};
+    end();
+    keyring_free(rings[0]);
+    keyring_free(rings[1]);
+    folder_free(keys_folder);
+}
+
+TestSuite(keyed_brokers, .init = begin_keyed, .fini = end_keyed);
+
+/* Alice's jobs are here; the other broker has this list of keys. */
+static void jobs_of_alice(const char *keys_there)
+{
+    here->broker.keyring = keyring_of("here", KEY_ALICE " alice submit\n");
+    here->user = KEY_ALICE;
+    six_jobs();
+    there->broker.keyring = keyring_of("there", keys_there);
+}
+
+static void nothing_is_taken(const char *why)
+{
+    drain();
+    cr_expect_eq(here->broker.stats.jobs_handed, 0, "%s", why);
+    cr_expect_eq(here->broker.live, JOBS, "%s", why);
+    cr_expect_eq(there->broker.stats.jobs_taken_over, 0, "%s", why);
+    cr_expect_eq(there->broker.live, 0, "%s", why);
+}
+
+Test(keyed_brokers, a_job_keeps_its_clients_key)
+{
+    jobs_of_alice(KEY_ALICE " alice submit\n" KEY_BROKER " first admin\n");
+    drain();
+    cr_expect_eq(there->broker.stats.jobs_taken_over, JOBS - running);
+    struct session *session = session_find(&there->broker.sessions, ALICE);
+    cr_assert_not_null(session);
+    cr_expect_eq(session->identity, keyring_find(there->broker.keyring, KEY_ALICE));
+    cr_expect_str_eq(session->tenant->name, "alice");
+}
+
+Test(keyed_brokers, a_key_that_may_not_submit_there_is_refused)
+{
+    jobs_of_alice(KEY_ALICE " alice observe\n" KEY_BROKER " first admin\n");
+    nothing_is_taken("alice may only look");
+}
+
+Test(keyed_brokers, a_key_that_is_not_known_there_is_refused)
+{
+    jobs_of_alice(KEY_BOB " bob submit\n" KEY_BROKER " first admin\n");
+    nothing_is_taken("who is alice?");
+}
+
+Test(keyed_brokers, a_client_without_a_key_is_refused)
+{
+    six_jobs();
+    there->broker.keyring = keyring_of("there", KEY_ALICE " alice submit\n" KEY_BROKER " first admin\n");
+    nothing_is_taken("it came to a broker without keys");
+}
+
+/* The uuid of a client is no secret. */
+Test(keyed_brokers, a_session_of_another_key_gets_no_jobs)
+{
+    jobs_of_alice(KEY_ALICE " alice submit\n" KEY_BOB " bob submit\n" KEY_BROKER " first admin\n");
+    struct session *bobs = session_new(&there->broker.sessions, ALICE);
+    cr_assert_not_null(bobs);
+    bobs->identity = keyring_find(there->broker.keyring, KEY_BOB);
+    session_connect(&there->broker.sessions, bobs, 8, -1, there->broker.now_us);
+    nothing_is_taken("bob is there under alice's uuid");
+}
+
+Test(keyed_brokers, jobs_come_only_from_a_key_that_may_administer)
+{
+    jobs_of_alice(KEY_ALICE " alice submit\n" KEY_BROKER " first submit\n");
+    nothing_is_taken("it is no broker's key");
 }

@@ -1,11 +1,13 @@
 /* Units of the small nouns: heap, table, link, latency model, breaker, patch, message. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "breaker.h"
 #include "heap.h"
 #include "line.h"
+#include "model.h"
 #include "link.h"
 #include "shared_message.h"
 #include "patch.h"
@@ -53,6 +55,90 @@ Test(heap, items_leave_in_order_whatever_is_removed_between)
     cr_assert_eq(heap_push(&heap, &items[0]), PEN_OK);
     cr_assert_eq(heap_top(&heap), (void *)&items[0]);
     heap_fini(&heap);
+}
+
+/* A heap that is emptied gives memory back, but keeps its first block. */
+Test(heap, settles_down_to_its_first_items)
+{
+    struct heap heap;
+    struct item items[17] = {{.key = 0}};
+    heap_init(&heap, item_before, offsetof(struct item, place));
+    heap_settle(&heap);
+    cr_expect_eq(heap.capacity, 0, "nothing was ever in it");
+    cr_assert_eq(heap_push(&heap, &items[0]), PEN_OK);
+    size_t first = heap.capacity;
+    heap_settle(&heap);
+    cr_expect_eq(heap.capacity, first);
+    for (size_t i = 1; i < 17; i++)
+        cr_assert_eq(heap_push(&heap, &items[i]), PEN_OK);
+    cr_expect_gt(heap.capacity, first);
+    heap_settle(&heap);
+    cr_expect_gt(heap.capacity, first, "all are needed");
+    heap_remove(&heap, &items[0]);
+    heap_settle(&heap);
+    cr_expect_eq(heap.capacity, first);
+    heap_fini(&heap);
+}
+
+/* A frame that is made anew takes the place of the one that was there (sanitizers look for that one). */
+Test(shared_message, a_frame_is_made_again)
+{
+    static const size_t sizes[] = {100, 5000, 3, 0, 70};
+    struct shared_message *shared = shared_message_new(2);
+    cr_assert(shared && shared_message_make(shared, 1, 40));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint8_t *to = shared_message_make(shared, 0, sizes[i]);
+        cr_assert(to || sizes[i] == 0);
+        memset(to, 7, sizes[i]);
+        cr_expect_eq(zmq_msg_size(&shared->frames[0]), sizes[i]);
+        cr_expect_eq(shared_message_bytes(shared), sizes[i] + 40);
+    }
+    shared_message_release(shared);
+}
+
+/* ---- models that nobody offers any more ---- */
+
+static enum pen_status offered(struct models *models, const char *name)
+{
+    Penstock__ModelOffer offer = PENSTOCK__MODEL_OFFER__INIT;
+    struct model *model = NULL;
+    struct pen_error error = {.text = ""};
+    uint32_t form = 0;
+    offer.name = (char *)(uintptr_t)name;
+    offer.version = 1;
+    return model_for(models, &offer, &model, &form, &error);
+}
+
+static const char *numbered(unsigned number)
+{
+    static char name[16];
+    snprintf(name, sizeof name, "m%u", number);
+    return name;
+}
+
+Test(models, the_one_that_was_longest_without_offers_makes_room)
+{
+    struct models models;
+    cr_assert_eq(models_init(&models, 100), PEN_OK);
+    for (unsigned i = 0; i < MODELS_MAX; i++) {
+        cr_assert_eq(offered(&models, numbered(i)), PEN_OK);
+        cr_assert_eq(models.count, i + 1, "while there is room nobody is forgotten");
+        model_find(&models, numbered(i), 1)->orphan_us = 10000 + i;
+    }
+    model_find(&models, "m7", 1)->orphan_us = 1;
+    model_find(&models, "m9", 1)->orphan_us = 0; /* it is offered */
+    cr_assert_eq(offered(&models, "m8"), PEN_OK);
+    cr_expect_eq(models.count, MODELS_MAX, "it is known");
+    cr_expect_not_null(model_find(&models, "m7", 1));
+    cr_assert_eq(offered(&models, "new"), PEN_OK);
+    cr_expect(models.count == MODELS_MAX && !model_find(&models, "m7", 1) && model_find(&models, "new", 1));
+    for (unsigned i = 0; i < MODELS_MAX; i++)
+        if (model_find(&models, numbered(i), 1))
+            model_find(&models, numbered(i), 1)->orphan_us = 0;
+    model_find(&models, "new", 1)->orphan_us = 0;
+    cr_expect_eq(offered(&models, "newer"), PEN_ERR_NO_MEMORY, "all are in use");
+    cr_expect_eq(models.count, MODELS_MAX);
+    models_fini(&models);
 }
 
 Test(table, finds_what_was_inserted_and_nothing_else_through_growth)

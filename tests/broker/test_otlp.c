@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "otlp.h"
+#include "process.h"
 
 #define BATCH 64u /* METRICS.md: batches leave once a second, or when so many wait */
 
@@ -140,6 +141,31 @@ Test(otlp, a_full_batch_leaves_at_once_and_the_rest_at_the_end)
     cr_expect_eq(collector.traces, BATCH + 3, "%u", collector.traces);
     cr_expect(strncmp(collector.head, "POST /v1/traces HTTP/1.1\r\nHost: 127.0.0.1:", 40) == 0, "%s", collector.head);
     cr_expect(strstr(collector.head, "Content-Type: application/json\r\n"));
+}
+
+/* From the last trace of a batch to its arrival, when the thread waits for it. */
+static uint64_t last_one_us(void)
+{
+    open_collector("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    struct otlp *otlp = open_otlp();
+    push(otlp, BATCH - 1);
+    support_sleep_ms(50);
+    uint64_t begun_us = support_now_us();
+    push(otlp, 1);
+    report_when(otlp, BATCH);
+    uint64_t took_us = support_now_us() - begun_us;
+    otlp_free(otlp);
+    close_collector();
+    return took_us;
+}
+
+/* The period is a second; of some tries on a busy machine one is quick. */
+Test(otlp, the_trace_that_fills_a_batch_sends_it)
+{
+    uint64_t took_us = UINT64_MAX;
+    for (int i = 0; i < 6 && took_us > 400000; i++)
+        took_us = last_one_us();
+    cr_expect_leq(took_us, 400000);
 }
 
 Test(otlp, what_a_collector_refuses_is_dropped_and_counted)

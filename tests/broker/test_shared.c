@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "detached_entry.h"
 #include "detached_shared_internal.h"
 #include "desk.h"
+#include "logline.h"
 #include "client_handler.h"
 #include "paper.h"
 #include "play_streams.h"
@@ -284,6 +286,48 @@ Test(shared, lost_answer_to_a_result_is_no_duplicate)
     cr_assert_eq(value_at(0, 7, 1), 42);
     cr_assert_eq(desks[0]->broker.stats.detached_duplicates, 0u);
     cr_assert_eq(detached_count(desks[0]->broker.detached), 0u);
+}
+
+/* The bell about a job's end may be lost with the connection: who waits is asked for when Redis is back. */
+Test(shared, a_fetch_is_answered_though_its_bell_was_lost)
+{
+    add_worker(1);
+    submit(0, 1);
+    send_fetch(0, 7, 1, false);
+    desk_run(desks[1]);
+    play_mood(PLAY_DEAF);
+    work(1, 1, 42);
+    desk_run(desks[0]);
+    cr_assert_eq(play_state((struct job_id){CLIENT, 1}), PLAY_DONE);
+    cr_assert_eq(reply(0, 7), PEN_STATUS_COUNT, "nobody has told it");
+    play_mood(PLAY_UP);
+    desk_run(desks[0]);
+    cr_assert_eq(reply(0, 7), PEN_OK);
+}
+
+/* Operators search the log for these. */
+Test(shared, the_log_says_when_redis_goes_and_comes)
+{
+    FILE *log = tmpfile();
+    char text[8192] = "";
+    int before = dup(STDERR_FILENO);
+    cr_assert(log && before >= 0);
+    fflush(stderr);
+    cr_assert_geq(dup2(fileno(log), STDERR_FILENO), 0);
+    log_level_set(LOG_INFO);
+    play_mood(PLAY_DOWN);
+    desk_run(desks[0]);
+    play_mood(PLAY_UP);
+    desk_run(desks[0]);
+    fflush(stderr);
+    cr_assert_geq(dup2(before, STDERR_FILENO), 0);
+    close(before);
+    rewind(log);
+    cr_assert_gt(fread(text, 1, sizeof text - 1, log), 0u);
+    fclose(log);
+    const char *down = strstr(text, "evt=detached_down"), *up = strstr(text, "evt=detached_up");
+    cr_assert(down && up && down < up, "%s", text);
+    cr_expect(strstr(down, "kind=redis reason=") && strstr(up, "kind=redis durability="), "%s", text);
 }
 
 Test(shared, submit_without_redis_is_a_typed_error_and_with_a_lost_answer_one_that_says_so)

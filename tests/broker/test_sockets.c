@@ -1,7 +1,11 @@
 /* The real program over real sockets: the path of a job, and what happens when a peer vanishes. */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "http_get.h"
 #include "peer.h"
 #include "port.h"
 
@@ -37,6 +41,44 @@ Test(sockets, result_comes_back, .timeout = 60)
     peer_close(&client);
     peer_close(&w);
     pool_stop(&pool);
+}
+
+/* Waits of the broker's loop that it spent awake while a client pings, until there are more than `enough`. */
+static long busy_waits(const char *spin, long enough)
+{
+    struct pool pool;
+    struct peer client;
+    struct heard heard = {.count = 0};
+    char address[32];
+    long count = 0;
+    snprintf(address, sizeof address, "127.0.0.1:%d", port_free());
+    pool_start(&pool, (const char *const[]){"--spin", spin, "--http", address, NULL});
+    peer_client(&client, pool.clients, 0xC);
+    for (int i = 0; i < 200 && count <= enough; i++) {
+        char *page = NULL;
+        peer_send(&client, envelope_make(FRAME_PING), NULL, 0);
+        cr_assert(peer_expect(&client, &heard, FRAME_PONG, 5000));
+        support_sleep_ms(10);
+        cr_assert_eq(http_get(address, "/metrics", &page), 200);
+        const char *line = strstr(page, "\npenstock_busy_waits_total ");
+        cr_assert_not_null(line, "%s", page);
+        count = strtol(line + strlen("\npenstock_busy_waits_total "), NULL, 10);
+        free(page);
+    }
+    heard_fini(&heard);
+    peer_close(&client);
+    pool_stop(&pool);
+    return count;
+}
+
+/* There are two kinds of waits: one of each would be no habit. */
+Test(sockets, spin_is_waiting_awake_after_each_message, .timeout = 60)
+{
+    cpu_set_t cpus;
+    cr_expect_eq(busy_waits("0", 0), 0);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < 2)
+        cr_skip_test("there is no spinning with one processor");
+    cr_expect_gt(busy_waits("1ms", 4), 4);
 }
 
 /* How long two jobs' way from a worker that vanishes to another took. */

@@ -1,6 +1,7 @@
 /* What tenants have used: who is charged for what, hours that end, lines that are added up, files that cannot be written. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +275,33 @@ Test(usage, lines_wait_while_their_file_cannot_be_written)
     cr_assert(!usage_file_give(file, HOUR_0, large, USAGE_WAITING_MAX), "memory has a cap");
     free(large);
     cr_assert_eq(rmdir(path), 0);
+    wait_idle(file);
+    char *text = text_in(folder, NAME_0);
+    cr_expect_str_eq(text, "{\"t\":1" COUNTS("1"));
+    free(text);
+    usage_file_free(file);
+    folder_free(folder);
+}
+
+/* What is no file gets no lines, though somebody reads there. */
+Test(usage, a_fifo_in_the_place_of_a_file_is_not_written_to)
+{
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 64], byte;
+    struct usage_file *file = NULL;
+    struct pen_error error;
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/%s", folder, NAME_0);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDONLY | O_NONBLOCK);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(usage_file_new(folder, 0xAB, 0, &file, &error), PEN_OK);
+    give(file, HOUR_0, "{\"t\":1" COUNTS("1"));
+    for (int i = 0; i < 20000 && usage_file_failures(file) == 0; i++)
+        support_sleep_ms(1);
+    cr_expect_gt(usage_file_failures(file), 0u);
+    cr_expect_leq(read(fd, &byte, 1), 0, "nothing came through");
+    close(fd);
+    cr_assert_eq(unlink(path), 0);
     wait_idle(file);
     char *text = text_in(folder, NAME_0);
     cr_expect_str_eq(text, "{\"t\":1" COUNTS("1"));

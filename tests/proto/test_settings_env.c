@@ -34,9 +34,11 @@ static struct options options;
 
 static void load_it(void)
 {
-    struct settings_store *store = NULL;
+    static struct settings_store *store; /* the texts of options: they live until the next load */
     struct pen_error error = {.status = PEN_OK};
     enum settings_outcome outcome;
+    settings_free(store);
+    store = NULL;
     cr_assert_eq(settings_load(&(struct settings_call){&program, 1, (char *[]){"prog", NULL}, NULL, 0}, &options, NULL,
                                &outcome, &store, &error),
                  PEN_OK, "%s", error.text);

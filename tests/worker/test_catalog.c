@@ -1,5 +1,6 @@
 /* Folders of models: which versions are found, which sentence each fault gets. Loading uses the digits model. */
 #include "catalog.h"
+#include "model_file.h"
 #include "onnx_file.h"
 #include "warmup.h"
 
@@ -11,6 +12,8 @@
 
 static char root[64];
 static struct catalog catalog;
+static struct pen_engine *engines[4]; /* models use theirs until the end */
+static size_t engines_count;
 
 static void run(const char *format, const char *argument)
 {
@@ -31,6 +34,8 @@ static void tree_close(void)
 {
     char command[128];
     catalog_fini(&catalog);
+    for (size_t i = 0; i < engines_count; i++)
+        pen_engine_free(engines[i]);
     snprintf(command, sizeof command, "rm -rf %s", root);
     cr_assert(system(command) == 0);
 }
@@ -57,7 +62,9 @@ static struct pen_engine *engine_open(void)
     struct pen_error error = {0};
     pen_engine_options_init(&options);
     options.backend = "reference";
+    cr_assert(engines_count < sizeof engines / sizeof engines[0]);
     cr_assert(pen_engine_new(&options, &engine, &error) == PEN_OK, "%s", error.text);
+    engines[engines_count++] = engine;
     return engine;
 }
 
@@ -269,4 +276,21 @@ Test(served, warm_times_are_kept)
     cr_expect(catalog.models[0]->warmed && catalog.models[0]->warm_count == 3);
     cr_expect(catalog.models[0]->warm[1].batch == 2 && catalog.models[0]->warm[2].cold_us > 0);
     cr_expect(catalog.models[0]->seats_count == 2, "both slots have a session");
+}
+
+/* MODELS/NAME/VERSION/FILE: the model's folder is two up, the root included. */
+Test(paths, the_home_of_a_model_is_two_folders_up)
+{
+    static const char *const homes[][2] = {{"/models/m/1/model.onnx", "/models/m"},
+                                           {"/m/1/model.onnx", "/m"},
+                                           {"/1/model.onnx", "/"},
+                                           {"/model.onnx", "/"},
+                                           {"m/1/model.onnx", "m"},
+                                           {"1/model.onnx", "."},
+                                           {"model.onnx", "."}};
+    char home[MODEL_FILE_PATH_BYTES];
+    for (size_t i = 0; i < sizeof homes / sizeof homes[0]; i++) {
+        model_file_home(homes[i][0], home);
+        cr_expect_str_eq(home, homes[i][1], "%s: %s", homes[i][0], home);
+    }
 }

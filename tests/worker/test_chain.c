@@ -312,3 +312,41 @@ Test(chain, a_shape_that_is_open_in_the_ensemble_is_no_misfit)
     cr_assert(whole->resolved_as == PEN_ERR_NOT_FOUND);
     steps[0]->residence.leaving = false;
 }
+
+/* What flows between the steps of a job has a bound for all of it, not for each tensor. */
+Test(chain, all_that_flows_is_bounded)
+{
+    three_steps_start();
+    struct served *whole = catalog_find(&one_slot_catalog, "whole", 0);
+    struct chain *chain = NULL;
+    struct pen_error error = {.text = ""};
+    cr_assert_eq(chain_new(&one_slot_catalog, whole, &chain, &error), PEN_OK, "%s", error.text);
+    const struct pen_tensor in[] = {one_slot_rows("x", 2, ones), one_slot_rows("y", 2, tens)};
+    struct pen_tensor out = one_slot_rows("c", 2, ones);
+    size_t product = 0;
+    for (size_t i = 0; i < 3; i++)
+        product = strcmp(whole->config.plan->steps[i].model, "mul") == 0 ? i : product;
+    chain_begin(whole, chain, in);
+    chain->bytes = CHAIN_BYTES_MAX - out.bytes + 1; /* of other tensors */
+    cr_expect_eq(chain_keep(whole, chain, product, &out, 1, &error), PEN_ERR_TOO_LARGE);
+    cr_expect(strstr(error.text, "its output 'product' has 16 bytes; more than 536870912 would flow"), "%s",
+              error.text);
+    chain->bytes = CHAIN_BYTES_MAX - out.bytes;
+    cr_expect_eq(chain_keep(whole, chain, product, &out, 1, &error), PEN_OK, "%s", error.text);
+    chain_free(whole, chain);
+}
+
+/* The slot frees what its answers were made in (sanitizers look). */
+Test(chain, a_model_with_an_answer_of_its_own)
+{
+    one_slot_put("best", one_slot_graph("Neg", "a", NULL, "c"),
+                 "{\"max_batch_size\":4,\"answer\":{\"steps\":[{\"top_k\":{\"output\":\"c\",\"k\":1}}]}}");
+    one_slot_start();
+    const struct pen_tensor in = one_slot_rows("a", 2, (const float[]){3, 1, -7, 5});
+    const struct one_job job = {.model = "best", .inputs = &in, .inputs_count = 1};
+    one_slot_run(&job, 1);
+    cr_assert_eq(one_slot_answers[0].status, PEN_OK, "%s", one_slot_answers[0].error);
+    for (size_t i = 0; i < one_slot_answers[0].outputs_count; i++)
+        if (strcmp(one_slot_answers[0].outputs[i].name, "scores") == 0)
+            cr_expect(one_slot_answers[0].outputs[i].values[0] == -1 && one_slot_answers[0].outputs[i].values[1] == 7);
+}

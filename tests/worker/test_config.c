@@ -323,10 +323,17 @@ Test(config, labels_of_versions_are_read)
 
 Test(config, labels_that_are_none_are_refused)
 {
+    struct config c;
+    struct pen_error error;
     refuses(LABELS("[]"), PEN_ERR_INVALID, "must be an object of labels");
     refuses(LABELS("{\"a b\":1}"), PEN_ERR_INVALID, "'a b' is no label");
     refuses(LABELS("{\"\":1}"), PEN_ERR_INVALID, "is no label");
     refuses(LABELS("{\"a\":1,\"a\":2}"), PEN_ERR_INVALID, "'a' stands twice");
+    cr_assert_eq(parse(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.6}}"), &c, &error),
+                 PEN_OK, "all jobs: %s", error.text);
+    config_fini(&c);
+    refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.600001}}"), PEN_ERR_INVALID,
+            "share out more than all jobs");
     refuses(LABELS("{\"a\":0}"), PEN_ERR_INVALID, "version_labels.a");
     refuses(LABELS("{\"a\":{\"share\":0.5}}"), PEN_ERR_INVALID, "version_labels.a needs version");
     refuses(LABELS("{\"a\":{\"version\":1,\"share\":1.5}}"), PEN_ERR_INVALID, "must be a number from 0 to 1");

@@ -79,3 +79,37 @@ Test(cutout, a_picture_is_decoded_before_its_slot)
     cr_expect_null(uncut_new(&model, &number, &held, 1000, 0));
     cr_expect_eq(atomic_load(&held), 0u);
 }
+
+/* 3 x 2 pixels as they are, in the order of each layout: the places of a plane, the channels of a pixel, grey. */
+Test(cutout, pixels_lie_where_the_layout_says)
+{
+    static uint8_t pixels[18];
+    static struct picture_steps steps = {.width = 3, .height = 2, .element_bytes = 1};
+    static struct served model = {.config = {.picture = {.steps = &steps}}};
+    const struct picture small = {.width = 3, .height = 2, .channels = 3, .pixels = pixels};
+    const struct answer_map same = {.width = 3, .height = 2, .m = {1, 0, 0, 0, 1, 0}};
+    uint8_t to[18];
+    for (size_t i = 0; i < 18; i++)
+        pixels[i] = (uint8_t)(10 * i);
+    for (size_t c = 0; c < 3; c++)
+        for (size_t v = 0; v < 256; v++)
+            steps.bytes[c][v] = (uint8_t)v;
+    steps.channels = 3;
+    cutout_sample(&small, &same, &model, to);
+    cr_expect_arr_eq(to, pixels, 18);
+    steps.bgr = true;
+    cutout_sample(&small, &same, &model, to);
+    cr_expect(to[0] == pixels[2] && to[2] == pixels[0] && to[15] == pixels[17]);
+    steps.bgr = false;
+    steps.nchw = true;
+    cutout_sample(&small, &same, &model, to);
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < 6; i++)
+            cr_expect_eq(to[6 * c + i], pixels[3 * i + c], "channel %zu of pixel %zu", c, i);
+    steps.channels = 1;
+    cutout_sample(&small, &same, &model, to);
+    for (size_t i = 0; i < 6; i++) {
+        const uint8_t *p = pixels + 3 * i;
+        cr_expect_eq(to[i], (uint8_t)(0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2] + 0.5), "grey pixel %zu", i);
+    }
+}

@@ -26,6 +26,7 @@ struct run {
 
 static struct run runs[WINDOW];
 static size_t running, capacity = WINDOW;
+static size_t looks_when_full;     /* awaits that would not wait, while the device takes no more */
 static size_t slow;                /* awaits with a time-out that still find the device at work */
 static enum pen_status next_fails; /* the next run that is submitted ends so */
 static struct job *cancels;        /* when the next run is submitted */
@@ -82,6 +83,7 @@ enum pen_status __wrap_pen_session_await(struct pen_session *session, uint64_t t
 {
     static struct run ended;
     (void)session;
+    looks_when_full += running == WINDOW && timeout_us != UINT64_MAX;
     if (slow > 0 && timeout_us != UINT64_MAX) {
         slow--;
         return PEN_ERR_TIMEOUT;
@@ -398,4 +400,26 @@ Test(flying, a_slots_thread_flies_and_lands_all)
         one_slot_gave(i, "c", 1, ONE_SLOT_FLOATS(-1, -2));
     }
     cr_assert(atomic_load(&one_slot_stats.runs_ahead) > 0 && slow == 0);
+}
+
+/* A slot whose device takes no more waits for the oldest run; it does not look again and again. */
+Test(flying, a_slot_waits_for_a_device_that_is_full)
+{
+    size_t ended = 0;
+    for (size_t i = 0; i < WINDOW; i++) {
+        const struct pen_tensor in = one_slot_rows("a", 1, values + 2 * i);
+        const struct one_job job = plain(&in);
+        handoff_push(one_slot_handoff, one_slot_dispatch(&job, 1, i));
+    }
+    cr_assert_eq(slot_start(one_slot, &one_slot_error), PEN_OK, "%s", one_slot_error.text);
+    for (int i = 0; i < 20000 && ended < WINDOW; i++) {
+        ended += one_slot_collect();
+        usleep(1000);
+    }
+    handoff_close(one_slot_handoff);
+    slot_join(one_slot);
+    cr_expect_eq(ended, (size_t)WINDOW);
+    cr_expect_eq(looks_when_full, 0u);
+    for (size_t i = 0; i < WINDOW; i++)
+        one_slot_gave(i, "c", 1, ONE_SLOT_FLOATS(-values[2 * i], -values[2 * i + 1]));
 }

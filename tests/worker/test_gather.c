@@ -94,6 +94,33 @@ Test(gather, batches_hold_equal_shapes_up_to_the_maximum)
     cr_expect(!gather_compose(tasks, 6, &batch), "none is left, none came twice");
 }
 
+/* Pixels come as [n, height, width, channels], whatever the network takes. */
+Test(gather, pixels_have_the_shape_that_the_network_takes)
+{
+    static struct pen_tensor network[1] = {
+        {.name = "image", .dtype = PEN_DTYPE_F32, .rank = 4, .dims = {-1, -1, -1, -1}}};
+    static struct served pixels = {.name = "p",
+                                   .network_inputs = network,
+                                   .inputs_count = 1,
+                                   .max_batch_size = 8,
+                                   .preprocess = {.channels = 3, .height = 4, .width = 5}};
+    struct task task = {.rows = 2};
+    struct batch batch = {.served = &pixels, .count = 1, .rows = 2, .bound = 6};
+    struct pen_tensor shape;
+    batch.tasks[0] = &task;
+    struct pen_tensor sent = {.name = "image", .dtype = PEN_DTYPE_U8, .rank = 4, .dims = {2, 4, 5, 3}};
+    task.inputs = &sent;
+    gather_shapes(&batch, &shape);
+    cr_expect(shape.rank == 4 && shape.dtype == PEN_DTYPE_F32 && !shape.data && shape.bytes == 0);
+    cr_expect(shape.dims[0] == 6 && shape.dims[1] == 3 && shape.dims[2] == 4 && shape.dims[3] == 5, "planes");
+    pixels.preprocess.nhwc = true;
+    gather_shapes(&batch, &shape);
+    cr_expect(shape.dims[0] == 6 && shape.dims[1] == 4 && shape.dims[2] == 5 && shape.dims[3] == 3);
+    pixels.max_batch_size = 0;
+    gather_shapes(&batch, &shape);
+    cr_expect_eq(shape.dims[0], 2, "no batch: the job's own rows");
+}
+
 Test(gather, models_without_a_batch_run_one_by_one)
 {
     struct served single = model;

@@ -151,6 +151,32 @@ Test(outbox, result_carries_its_job_digest_and_payload)
     reply_free(reply);
 }
 
+/* A group has a header, and a frame for each tensor that does not fit into it: all of them, or nothing. */
+Test(outbox, a_group_that_finds_no_room_for_all_its_frames_leaves_the_reply_as_it_was)
+{
+    static float values[1024];
+    const struct pen_tensor one[2] = {
+        {.name = "y", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {1024}, .data = values, .bytes = sizeof values},
+        {.name = "z", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {1024}, .data = values, .bytes = sizeof values}};
+    struct envelope asked = envelope_make(FRAME_SUBMIT);
+    struct pen_error error = {.text = ""};
+    Penstock__ResultMeta meta = PENSTOCK__RESULT_META__INIT;
+    struct reply *reply = reply_new(3, 3);
+    cr_assert_not_null(reply);
+    cr_assert_eq(reply_add(reply, &asked, &(struct reply_group){PEN_OK, PRECISION_F32, NULL, one, 1}, &meta, &error),
+                 PEN_OK, "%s", error.text);
+    cr_assert(reply->frames_count == 2 && reply->jobs_count == 1 && reply->bytes == sizeof values);
+    cr_expect_eq(reply_add(reply, &asked, &(struct reply_group){PEN_OK, PRECISION_F32, NULL, one, 1}, &meta, &error),
+                 PEN_ERR_TOO_LARGE);
+    cr_expect_str_eq(error.text, "a result has no room for 1 frames");
+    cr_expect(reply->frames_count == 2 && reply->jobs_count == 1 && reply->bytes == sizeof values);
+    reply_free(reply);
+    reply = reply_new(1, 3);
+    cr_expect_eq(reply_add(reply, &asked, &(struct reply_group){PEN_OK, PRECISION_F32, NULL, one, 2}, &meta, &error),
+                 PEN_OK, "three frames have room");
+    reply_free(reply);
+}
+
 Test(spin, looks_until_its_time_is_over_or_others_compute)
 {
     struct spin spin;

@@ -47,6 +47,7 @@ Test(triton, one_message_may_be_written_in_many_ways)
     reads("a: [ { b: 1 }, { b: -2 } ]", "{\"a\":[{\"b\":[1]},{\"b\":[-2]}]}");
     reads("a: TYPE_FP32 b: true c: false d: 1.5e3 e: 0x10 f: 010 g: 2f",
           "{\"a\":[\"TYPE_FP32\"],\"b\":[true],\"c\":[false],\"d\":[1500],\"e\":[16],\"f\":[8],\"g\":[2]}");
+    reads("a: \"\\1234\\x414\\0601\\7\"", "{\"a\":[\"S4A401\\u0007\"]}"); /* at most 3 octal digits, 2 of base 16 */
     reads("a: \"\\x41\\102\\n\\\"\" [x.y/z]: 1", "{\"a\":[\"AB\\n\\\"\"],\"x.y/z\":[1]}");
 }
 

@@ -223,6 +223,38 @@ Test(explain, a_bucket_is_prepared_once_and_then_ready)
     cr_assert_gt(rows_of(PEN_CHOICE_KERNEL), kernels);
 }
 
+/* What the shapes of a run decide is computed before it: no kernel runs there. */
+Test(explain, a_node_that_is_folded_has_no_kernel)
+{
+    static const int64_t first = 0, rest = -1;
+    static const float x[6] = {1, 2, 3, 4, 5, 6};
+    struct onnx_writer *g = onnx_writer_new("folded");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 3, WRITTEN_DIMS(-1, -1, -1), NULL);
+    onnx_writer_constant(g, "first", PEN_DTYPE_I64, 1, WRITTEN_DIMS(1), &first, sizeof first);
+    onnx_writer_constant(g, "rest", PEN_DTYPE_I64, 1, WRITTEN_DIMS(1), &rest, sizeof rest);
+    onnx_writer_node(g, "Exp", ONNX_LIST("x"), ONNX_LIST("e"), NULL);
+    onnx_writer_node(g, "Shape", ONNX_LIST("x"), ONNX_LIST("dims"), NULL);
+    onnx_writer_node(g, "Gather", ONNX_LIST("dims", "first"), ONNX_LIST("batch"), NULL);
+    onnx_writer_node(g, "Concat", ONNX_LIST("batch", "rest"), ONNX_LIST("to"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "axis", .i = 0}, {.name = NULL}});
+    onnx_writer_node(g, "Reshape", ONNX_LIST("e", "to"), ONNX_LIST("y"), NULL);
+    onnx_writer_node(g, "NonZero", ONNX_LIST("x"), ONNX_LIST("z"),
+                     NULL); /* as many as there are: no backend plans that */
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, -1), NULL);
+    onnx_writer_output(g, "z", PEN_DTYPE_I64, 2, WRITTEN_DIMS(-1, -1), NULL);
+    struct pen_engine_options options = options_of(&(struct asked){.backend = "reference"});
+    written_open(&w, g, &options);
+    struct pen_tensor in = written_tensor(PEN_DTYPE_F32, 3, WRITTEN_DIMS(1, 2, 3), x, sizeof x);
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    cr_assert(w.out[0].rank == 2 && w.out[0].dims[0] == 1 && w.out[0].dims[1] == 6);
+    expect(PEN_CHOICE_KERNEL, "(Exp)", "", "");
+    expect(PEN_CHOICE_KERNEL, "(Reshape)", "", "");
+    expect(PEN_CHOICE_KERNEL, "(NonZero)", "plain C", "no backend plans it");
+    cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Shape)", ""));
+    cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Gather)", ""));
+    cr_expect_null(row_find(PEN_CHOICE_KERNEL, "(Concat)", ""));
+}
+
 Test(explain, threads_and_precision_say_whether_they_were_asked)
 {
     convolution_open(&(struct asked){.backend = "xnnpack", .threads = 2, .precision = PEN_PRECISION_F32}, false);

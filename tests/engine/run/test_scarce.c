@@ -214,3 +214,96 @@ Test(scarce, each_allocation_of_other_models_fails_in_its_turn, .timeout = 300)
     }
     cr_expect_gt(lean_failed(), 300u);
 }
+
+/* ---- the measure of a model, and of a chain of one ---- */
+
+/* Which bits an answer has is learnt in memory of its own: without it there is no result, and none that is wrong. */
+static void measured_life(const struct pen_model *model, unsigned long number, bool chain)
+{
+    static const uint32_t flow[2] = {0, 1};
+    struct pen_measure_inputs inputs = {.sets = 0};
+    struct pen_measured measured = {.source = PEN_MEASURED_SEEDED};
+    struct pen_tensor shapes[INPUTS_MAX];
+    const struct subject subject = {.path = chain ? "chain" : "model", .backend = "xnnpack"};
+    struct pen_measure_step step = {(struct pen_model *)(uintptr_t)model, &flow[0], &flow[1]};
+    const struct pen_measure_chain whole = {
+        .steps = &step, .steps_count = 1, .flows = 2, .inputs = 1, .outputs = &flow[1], .outputs_count = 1};
+    struct pen_error error = {.status = PEN_OK, .text = ""};
+    bool kept = false;
+    cr_assert_eq(inputs_fill(model, 1, shapes), 1);
+    inputs.tensors = shapes;
+    inputs.sets = 1;
+    lean_watch(true);
+    enum pen_status status =
+        chain ? pen_chain_measure(&whole, &inputs, NULL, &measured, &kept, &error)
+              : pen_model_measure((struct pen_model *)(uintptr_t)model, &inputs, NULL, &measured, &kept, &error);
+    lean_watch(false);
+    check(&subject, "measure", number, status, &error);
+    cr_expect(status != PEN_OK || (measured.repeatable && measured.largest < 1e-4 && measured.inputs == 1),
+              "%s, allocation %lu: %g of %u inputs, %s", subject.path, number, measured.largest, measured.inputs,
+              measured.repeatable ? "repeatable" : "not repeatable");
+}
+
+Test(scarce, each_allocation_of_a_measure_fails_in_its_turn, .timeout = 300)
+{
+    struct pen_engine_options options;
+    struct pen_engine *engine = NULL;
+    struct pen_model *model = NULL;
+    struct pen_error error;
+    struct pen_backend_info info;
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 16];
+    if (!pen_backend_find(NULL, "xnnpack", &info) || !info.available)
+        cr_skip_test("the reference is not measured");
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    file_copy(DIGITS, path);
+    pen_engine_options_init(&options);
+    options.backend = "xnnpack";
+    options.threads = 1;
+    cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_model_load(engine, path, &model, &error), PEN_OK, "%s", error.text);
+    for (int chain = 0; chain < 2; chain++) {
+        lean_fail_kth(1000000000);
+        measured_life(model, 0, chain);
+        unsigned long allocations = lean_count(), step = allocations / 2000 + 1, failed;
+        do {
+            failed = lean_failed();
+            lean_fail_fresh(1000000000);
+            measured_life(model, 0, chain);
+        } while (lean_failed() > failed);
+        for (unsigned long k = 1; k <= allocations; k += step) {
+            lean_fail_kth(k);
+            measured_life(model, k, chain);
+        }
+        lean_fail_none();
+    }
+    pen_model_free(model);
+    pen_engine_free(engine);
+    folder_free(folder);
+}
+
+/* Without memory there is no digest, and the next question finds it. */
+Test(scarce, a_digest_that_finds_no_memory_is_zeros_once)
+{
+    static const uint8_t zeros[16];
+    uint8_t digests[3][16];
+    struct pen_engine *engine = NULL;
+    struct pen_model *model = NULL;
+    struct pen_error error;
+    struct pen_engine_options options;
+    pen_engine_options_init(&options);
+    cr_assert_eq(pen_engine_new(&options, &engine, &error), PEN_OK, "%s", error.text);
+    cr_assert_eq(pen_model_load(engine, DIGITS, &model, &error), PEN_OK, "%s", error.text);
+    lean_watch(true);
+    lean_fail_kth(1);
+    pen_model_digest(model, digests[0]);
+    lean_watch(false);
+    lean_fail_none();
+    pen_model_digest(model, digests[1]);
+    pen_model_digest(model, digests[2]);
+    cr_expect_arr_eq(digests[0], zeros, 16);
+    cr_expect_arr_neq(digests[1], zeros, 16);
+    cr_expect_arr_eq(digests[1], digests[2], 16);
+    pen_model_free(model);
+    pen_engine_free(engine);
+}

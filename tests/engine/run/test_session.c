@@ -11,6 +11,7 @@
 #include "graph/evaluator.h"
 #include "onnx_file.h"
 #include "penstock/engine.h"
+#include "written.h"
 #include "run/ledger.h"
 
 #define DIGITS PENSTOCK_SOURCE "/deploy/models/digits/1/model.onnx"
@@ -362,4 +363,30 @@ Test(session, what_could_not_be_folded_is_told_in_the_placement)
         fixture_close(&f);
     }
     folder_free(folder);
+}
+
+/* What a file declares of an output is no promise. y = reshape(x, to): the rank is as many as `to` has numbers, and here that is open; z = x transposed has x's rank. */
+Test(session, an_outputs_rank_follows_from_the_inputs)
+{
+    struct written w = {.model = NULL};
+    struct onnx_writer *g = onnx_writer_new("ranks");
+    size_t count = 0;
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, 6), NULL);
+    onnx_writer_input(g, "to", PEN_DTYPE_I64, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_node(g, "Reshape", ONNX_LIST("x", "to"), ONNX_LIST("y"), NULL);
+    onnx_writer_node(g, "Transpose", ONNX_LIST("x"), ONNX_LIST("z"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(2, 3), NULL);
+    onnx_writer_output(g, "z", PEN_DTYPE_F32, 2, WRITTEN_DIMS(6, 1), NULL);
+    written_open(&w, g, NULL);
+    const struct pen_tensor *outputs = pen_model_outputs(w.model, &count);
+    cr_assert_eq(count, 2);
+    cr_expect_eq(outputs[0].rank, 0u, "%u", outputs[0].rank);
+    cr_expect(outputs[1].rank == 2 && outputs[1].dims[0] == 6 && outputs[1].dims[1] == -1);
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    const int64_t to[3] = {1, 2, 3};
+    const struct pen_tensor in[] = {written_tensor(PEN_DTYPE_F32, 2, WRITTEN_DIMS(1, 6), x, sizeof x),
+                                    written_tensor(PEN_DTYPE_I64, 1, WRITTEN_DIMS(3), to, sizeof to)};
+    cr_assert_eq(written_run(&w, in, 2), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 3, to, x);
+    written_close(&w);
 }

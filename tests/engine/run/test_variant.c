@@ -191,3 +191,59 @@ Test(variant, the_reference_needs_none)
     slice_expect(&f, 3, 10);
     fixture_close(&f);
 }
+
+/* y = exp(x[starts : ends]), flat = w without its dims of 1: of w the shape decides, of starts and ends the values. A key holds no more of an input than decides. */
+static void both_write(const char *path)
+{
+    const struct onnx_node nodes[] = {{.op = "Slice", .inputs = {"x", "starts", "ends"}, .outputs = {"part"}},
+                                      {.op = "Exp", .inputs = {"part"}, .outputs = {"y"}},
+                                      {.op = "Squeeze", .inputs = {"w"}, .outputs = {"flat"}}};
+    const struct onnx_value inputs[] = {{.name = "x", .dtype = PEN_DTYPE_F32, .dims = {ITEMS}, .rank = 1},
+                                        {.name = "starts", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
+                                        {.name = "ends", .dtype = PEN_DTYPE_I64, .dims = {1}, .rank = 1},
+                                        {.name = "w", .dtype = PEN_DTYPE_F32, .dims = {-1, -1}, .rank = 2}};
+    const struct onnx_value outputs[] = {{.name = "y", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1},
+                                         {.name = "flat", .dtype = PEN_DTYPE_F32, .dims = {-1}, .rank = 1}};
+    onnx_write(path, &(struct onnx_model){.nodes = nodes,
+                                          .nodes_count = 3,
+                                          .inputs = inputs,
+                                          .inputs_count = 4,
+                                          .outputs = outputs,
+                                          .outputs_count = 2});
+}
+
+Test(variant, the_shape_of_one_input_and_the_values_of_others_decide)
+{
+    struct fixture f;
+    char path[FOLDER_PATH_BYTES + 16];
+    fixture_open(&f, "xnnpack", false);
+    pen_session_free(f.session);
+    pen_model_free(f.model);
+    snprintf(path, sizeof path, "%s/both.onnx", f.folder);
+    both_write(path);
+    cr_assert_eq(pen_model_load(f.engine, path, &f.model, &f.error), PEN_OK, "%s", f.error.text);
+    cr_assert_eq(pen_session_new(f.model, &f.session, &f.error), PEN_OK, "%s", f.error.text);
+    static const int64_t asked[][4] = {
+        {3, 10, 1, ITEMS}, {3, 10, 2, 100}, {0, 1, 2, 100}, {3, 10, 1, ITEMS}, {3, 10, 7, 1}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        const int64_t *a = asked[i];
+        const struct pen_tensor in[] = {
+            {.name = "x", .dtype = PEN_DTYPE_F32, .rank = 1, .dims = {ITEMS}, .data = f.x, .bytes = sizeof f.x},
+            {.name = "starts", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &a[0], .bytes = 8},
+            {.name = "ends", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {1}, .data = &a[1], .bytes = 8},
+            {.name = "w",
+             .dtype = PEN_DTYPE_F32,
+             .rank = 2,
+             .dims = {a[2], a[3]},
+             .data = f.x,
+             .bytes = (size_t)(a[2] * a[3]) * sizeof(float)}};
+        const struct pen_tensor *out = NULL;
+        size_t count = 0;
+        cr_assert_eq(pen_session_run(f.session, in, 4, NULL, &out, &count, &f.error), PEN_OK, "%s", f.error.text);
+        slice_check(&f, &out[0], a[0], a[1]);
+        uint32_t rank = (a[2] > 1 ? 1u : 0u) + (a[3] > 1 ? 1u : 0u);
+        cr_assert(out[1].rank == rank && out[1].bytes == in[3].bytes, "%u", out[1].rank);
+        cr_assert_eq(memcmp(out[1].data, f.x, in[3].bytes), 0);
+    }
+    fixture_close(&f);
+}

@@ -169,6 +169,33 @@ Test(vulkan_flights, other_steps_run_at_the_await, .timeout = 110)
     fixture_fini(&f);
 }
 
+/* y = sin(x) on the device, then z = trilu(x) beside it. */
+static void beside_write(const char *path)
+{
+    const struct onnx_node nodes[] = {{.op = "Sin", .inputs = {"x"}, .outputs = {"y"}},
+                                      {.op = "Trilu", .inputs = {"x"}, .outputs = {"z"}}};
+    const struct onnx_value in = {.name = "x", .dtype = PEN_DTYPE_F32, .dims = {1, WIDTH}, .rank = 2};
+    const struct onnx_value out[] = {{.name = "y", .dtype = PEN_DTYPE_F32, .dims = {1, WIDTH}, .rank = 2},
+                                     {.name = "z", .dtype = PEN_DTYPE_F32, .dims = {1, WIDTH}, .rank = 2}};
+    onnx_write(
+        path,
+        &(struct onnx_model){
+            .nodes = nodes, .nodes_count = 2, .inputs = &in, .inputs_count = 1, .outputs = out, .outputs_count = 2});
+}
+
+/* The step right behind the first reads the input: another run may not overwrite it. */
+Test(vulkan_flights, a_second_step_that_reads_an_input_allows_no_run_ahead, .timeout = 110)
+{
+    struct fixture f = {.folder = ""};
+    device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
+    folder_new(f.folder);
+    snprintf(f.path, sizeof f.path, "%s/model.onnx", f.folder);
+    beside_write(f.path);
+    fixture_open(&f, "vulkan");
+    interleave(&f, strstr(pen_model_placement(f.model), "vulkan 2/2") == NULL ? 1 : 2);
+    fixture_fini(&f);
+}
+
 Test(vulkan_flights, a_backend_on_the_cpu_takes_one_at_a_time, .timeout = 60)
 {
     struct fixture f;
