@@ -57,10 +57,26 @@ static unsigned char *map_aligned(size_t mapped)
     return from + head;
 }
 
-bool block_map(struct block *ret_block, size_t bytes, size_t pad)
+static size_t pages(size_t bytes)
 {
     long page = sysconf(_SC_PAGESIZE);
-    size_t mapped = whole(bytes + pad, page > 0 ? (size_t)page : 4096);
+    return whole(bytes, page > 0 ? (size_t)page : 4096);
+}
+
+bool block_reserve(struct block *ret_block, size_t bytes, size_t pad)
+{
+    size_t mapped = pages(bytes + pad);
+    unsigned char *base = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return false;
+    *ret_block = (struct block){.base = base, .bytes = bytes, .mapped = mapped, .sealed = true};
+    fence(ret_block, bytes + pad);
+    return true;
+}
+
+bool block_map(struct block *ret_block, size_t bytes, size_t pad)
+{
+    size_t mapped = pages(bytes + pad);
     unsigned char *base = mapped >= HUGE_BYTES
                               ? map_aligned(mapped)
                               : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
