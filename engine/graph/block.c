@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "graph/room.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define SEES_ADDRESSES 1
 #elif defined(__has_feature)
@@ -53,7 +55,7 @@ static unsigned char *map_aligned(size_t mapped)
         munmap(from, head);
     if (head < HUGE_BYTES)
         munmap(from + head + mapped, HUGE_BYTES - head);
-    (void)madvise(from + head, mapped, MADV_HUGEPAGE); /* without it they are small pages */
+    (void)room_large(from + head, mapped);
     return from + head;
 }
 
@@ -82,8 +84,7 @@ bool block_map(struct block *ret_block, size_t bytes, size_t pad)
                               : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return false;
-    if (mapped < HUGE_BYTES)
-        (void)madvise(base, mapped, MADV_POPULATE_WRITE); /* in one go; where the kernel cannot, page by page */
+    (void)madvise(base, mapped, MADV_POPULATE_WRITE); /* in one go; where the kernel cannot, page by page */
     *ret_block = (struct block){.base = base, .bytes = bytes, .mapped = mapped};
     fence(ret_block, bytes + pad);
     return true;
