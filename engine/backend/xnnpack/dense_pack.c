@@ -56,14 +56,30 @@ static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_s
         return;
     }
     for (size_t i = 0; i < k; i++) {
-        float *to = panel + i * nr;
-        if (n_stride == 1) {
-            memcpy(to, (const char *)w + i * k_stride * sizeof *w, width * sizeof *to);
-            continue;
-        }
         const float *from = w + i * k_stride;
+        float *to = panel + i * nr;
         for (size_t c = 0; c < width; c++) {
             to[c] = from[c * n_stride];
+        }
+    }
+}
+
+#define ROWS_BLOCK 32 /* of rows: they stay in the second cache while all panels take their piece */
+
+/* Rows lie in memory one after the other. Each page is looked up once for all panels, not once for each. */
+static void rows_pack(float *panels, const float *w, size_t k_stride, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    if (n % nr != 0) {
+        memset(panels + n / nr * nr * k, 0, k * nr * sizeof *panels);
+    }
+    for (size_t i = 0; i < k; i += ROWS_BLOCK) {
+        const size_t end = k - i < ROWS_BLOCK ? k : i + ROWS_BLOCK;
+        for (size_t j = 0; j < n; j += nr) {
+            const size_t width = n - j < nr ? n - j : nr;
+            for (size_t r = i; r < end; r++) {
+                memcpy(panels + j * k + r * nr, (const char *)w + (r * k_stride + j) * sizeof *w, width * sizeof *w);
+            }
         }
     }
 }
@@ -71,6 +87,10 @@ static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_s
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
 {
     size_t nr = isa_own()->gemm_nr;
+    if (n_stride == 1 && k_stride != 1) {
+        rows_pack(panels, w, k_stride, k, n);
+        return;
+    }
     for (size_t j = 0; j < n; j += nr) {
         panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
     }
@@ -165,6 +185,10 @@ static void panel_turn(enum gemm_form form, const float *from, size_t k, size_t 
 enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w)
 {
     const size_t nr = isa_own()->gemm_nr;
+    if (form == GEMM_F32 && w->alpha == 1.0f) {
+        dense_pack(p, w->w, w->k_stride, w->n_stride, w->bias, w->k, w->n);
+        return PEN_OK;
+    }
     float *panel = malloc((w->k * nr + 1) * sizeof *panel);
     if (panel == NULL) {
         return PEN_ERR_NO_MEMORY;
