@@ -204,7 +204,7 @@ static double cpu_ms(void)
 
 static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 {
-    b->before_rss = tool_peak_rss_bytes();
+    b->before_rss = tool_rss_bytes();
     const double cpu = cpu_ms();
     uint64_t start = tool_now_ns();
     enum pen_status status = pen_model_load(b->engine, b->options->model, &b->model, reterr);

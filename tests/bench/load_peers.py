@@ -13,8 +13,9 @@
 load: the model's file becomes a model, or a session (LiteRT: interpreter and allocate_tensors); warm: what we do up to the first run (pen_session_warm);
 first: the first run behind that. Of load + warm over the peer's load alone: "ratio" in elapsed time, "cpu" in processor time, which neighbours on a full
 machine do not change. "answer" compares what passes up to the first answer. Medians.
-peak: the most memory of the process (file pages that are mapped count) beyond what it had before the load. bound: 1.1 x (weights + activations), which
-`penstock-engine bench` prints. Models of TensorFlow.js (.json) have no peer. Packages: numpy, onnx, onnxruntime, ai-edge-litert.
+peak: the most memory of the process (file pages that are mapped count) beyond what it had before the load; some megabytes of code are in it, and of a small
+model it may have been opening the engine that took the most. bound: 1.1 x (weights + activations), which `penstock-engine bench` prints. Models of
+TensorFlow.js (.json) have no peer. Packages: numpy, onnx, onnxruntime, ai-edge-litert.
 """
 import usage  # noqa: F401
 import json
@@ -68,6 +69,10 @@ def litert_peer(path, threads):
     return load, feed, run
 
 
+def now_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 def peak_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -76,7 +81,7 @@ def peer_main(kind, path, threads):
     sys.path.insert(0, str(HERE / "peers"))
     import compare  # noqa: F401 - before memory is looked at
     load, feed, run = {"onnxruntime": onnxruntime_peer, "litert": litert_peer}[kind](path, int(threads))
-    before, begin, busy = peak_bytes(), time.perf_counter(), time.process_time()
+    before, begin, busy = now_bytes(), time.perf_counter(), time.process_time()
     session = load()
     loaded, busy = time.perf_counter(), time.process_time() - busy
     data = feed(session)
