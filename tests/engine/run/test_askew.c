@@ -91,8 +91,8 @@ static void setup(void)
         scale[i] = 0.5f + (float)i / FILTERS;
         shift[i] = shift[i] < 0.0f ? -shift[i] : shift[i];
     }
-    for (int i = 0; i < SHIFTS; i++) { /* "shifted", "hifted", ... */
-        snprintf(paths[i], sizeof paths[i], "%s/%d.onnx", folder, i);
+    for (unsigned i = 0; i < SHIFTS; i++) { /* "shifted", "hifted", ... */
+        snprintf(paths[i], sizeof paths[i], "%s/%u.onnx", folder, i % SHIFTS);
         model_write(name + i, paths[i]);
     }
 }
