@@ -84,6 +84,8 @@ struct backend_ops {
     int priority; /* vulkan 30, xnnpack 20, reference 10 */
     /* May be NULL: none. Its own options, ended by a row without a name; backend_option() reads them. */
     const struct pen_backend_option *options;
+    /* Its plan_new packs large weights from where they lie in the model's file, and aligns what it reads otherwise (graph/askew.h). Else all constants are aligned before. */
+    bool takes_askew;
     /* May be NULL: false. Pure. Its kernels want the graph turned to NHWC. */
     bool (*wants_layout)(const struct backend_config *config);
     enum pen_status (*probe)(const struct backend_config *config, struct backend_caps *ret_caps);

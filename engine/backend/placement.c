@@ -8,6 +8,7 @@
 #include "assertion.h"
 #include "backend/partition.h"
 #include "backend/kept_types.h"
+#include "graph/askew.h"
 #include "graph/evaluator.h"
 #include "graph/explain.h"
 #include "graph/kept.h"
@@ -233,13 +234,27 @@ static void outputs_all(const struct chooser *c)
     }
 }
 
+/* Constants as anybody may read them; false without memory. */
+static bool part_align(const struct chooser *c, const struct partition *part)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; i < part->node_count && status == PEN_OK; i++) {
+        status = graph_align_inputs(c->g, &c->g->nodes[part->nodes[i]]);
+    }
+    return status == PEN_OK;
+}
+
 /* Makes the plans. A refusal as UNSUPPORTED moves the partition's nodes to the next backend: *ret_again. */
 static enum pen_status plans_make(struct chooser *c, bool *ret_again, struct pen_error *reterr)
 {
     struct placement *p = c->p;
     for (uint32_t i = 0; i < p->step_count; i++) {
         struct placed *s = &p->steps[i];
-        if (s->backend >= p->backend_count) {
+        const bool executor = s->backend >= p->backend_count;
+        if ((executor || c->how.watch || !p->backends[s->backend].ops->takes_askew) && !part_align(c, &s->part)) {
+            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the model's constants within its budget");
+        }
+        if (executor) {
             s->backend = PLACED_EXECUTOR;
             continue;
         }

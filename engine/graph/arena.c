@@ -144,29 +144,42 @@ uint64_t arena_bytes(const struct graph_arena *arena)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------ */
 
+static bool room_for_block(struct graph_arena *arena)
+{
+    if (arena->block_count < arena->block_room)
+        return true;
+    size_t room = arena->block_room ? arena->block_room * 2 : 16;
+    struct block *bigger = realloc(arena->blocks, room * sizeof *bigger);
+    if (!bigger)
+        return false;
+    arena->blocks = bigger;
+    arena->block_room = room;
+    return true;
+}
+
+/* NULL: the system refuses. */
+static void *block_add(struct graph_arena *arena, size_t bytes, bool (*map)(struct block *b, size_t bytes, size_t pad))
+{
+    if (!room_for_block(arena) || !map(&arena->blocks[arena->block_count], bytes, PAD)) {
+        arena->starved = true;
+        return NULL;
+    }
+    arena->sorted = false;
+    return arena->blocks[arena->block_count++].base;
+}
+
 void *arena_alloc_data(struct graph_arena *arena, size_t bytes)
 {
     if (bytes + PAD <= BIG_BYTES || !within_limit(arena, bytes))
         return arena_alloc(arena, bytes);
-    if (arena->block_count == arena->block_room) {
-        size_t room = arena->block_room ? arena->block_room * 2 : 16;
-        struct block *bigger = realloc(arena->blocks, room * sizeof *bigger);
-        if (!bigger) {
-            arena->starved = true;
-            return NULL;
-        }
-        arena->blocks = bigger;
-        arena->block_room = room;
-    }
-    struct block *block = &arena->blocks[arena->block_count];
-    if (!block_map(block, bytes, PAD)) {
-        arena->starved = true;
-        return NULL;
-    }
-    arena->block_count++;
-    arena->sorted = false;
-    arena->total += bytes;
-    return block->base;
+    void *memory = block_add(arena, bytes, block_map);
+    arena->total += memory ? bytes : 0;
+    return memory;
+}
+
+void *arena_reserve_data(struct graph_arena *arena, size_t bytes)
+{
+    return bytes <= SIZE_MAX / 2 ? block_add(arena, bytes, block_reserve) : NULL;
 }
 
 size_t arena_block_count(const struct graph_arena *arena)

@@ -20,6 +20,8 @@ void arena_free(struct graph_arena *arena);    /* NULL is fine */
 void *arena_alloc(struct graph_arena *arena, size_t bytes);
 /* The same for the contents of a constant, which the caller is about to write. */
 void *arena_alloc_data(struct graph_arena *arena, size_t bytes);
+/* A sealed block: addresses without memory, which count when it is unsealed. */
+void *arena_reserve_data(struct graph_arena *arena, size_t bytes);
 /* The system has refused memory, within the limit: NULL was for that. */
 bool arena_starved(const struct graph_arena *arena);
 bool arena_owns(const struct graph_arena *arena, const void *memory);

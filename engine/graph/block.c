@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "graph/room.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define SEES_ADDRESSES 1
 #elif defined(__has_feature)
@@ -53,21 +55,36 @@ static unsigned char *map_aligned(size_t mapped)
         munmap(from, head);
     if (head < HUGE_BYTES)
         munmap(from + head + mapped, HUGE_BYTES - head);
-    (void)madvise(from + head, mapped, MADV_HUGEPAGE); /* without it they are small pages */
+    (void)room_large(from + head, mapped);
     return from + head;
+}
+
+static size_t pages(size_t bytes)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    return whole(bytes, page > 0 ? (size_t)page : 4096);
+}
+
+bool block_reserve(struct block *ret_block, size_t bytes, size_t pad)
+{
+    size_t mapped = pages(bytes + pad);
+    unsigned char *base = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return false;
+    *ret_block = (struct block){.base = base, .bytes = bytes, .mapped = mapped, .sealed = true};
+    fence(ret_block, bytes + pad);
+    return true;
 }
 
 bool block_map(struct block *ret_block, size_t bytes, size_t pad)
 {
-    long page = sysconf(_SC_PAGESIZE);
-    size_t mapped = whole(bytes + pad, page > 0 ? (size_t)page : 4096);
+    size_t mapped = pages(bytes + pad);
     unsigned char *base = mapped >= HUGE_BYTES
                               ? map_aligned(mapped)
                               : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return false;
-    if (mapped < HUGE_BYTES)
-        (void)madvise(base, mapped, MADV_POPULATE_WRITE); /* in one go; where the kernel cannot, page by page */
+    (void)madvise(base, mapped, MADV_POPULATE_WRITE); /* in one go; where the kernel cannot, page by page */
     *ret_block = (struct block){.base = base, .bytes = bytes, .mapped = mapped};
     fence(ret_block, bytes + pad);
     return true;

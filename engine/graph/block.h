@@ -16,7 +16,8 @@ struct block {
     bool sealed;
 };
 
-bool block_map(struct block *ret_block, size_t bytes, size_t pad); /* zeroed; false without memory */
+bool block_map(struct block *ret_block, size_t bytes, size_t pad);     /* zeroed; false without memory */
+bool block_reserve(struct block *ret_block, size_t bytes, size_t pad); /* the same, sealed */
 void block_unmap(struct block *b);
 bool block_holds(const struct block *b, const void *memory);
 bool block_seal(struct block *b);

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/askew.h"
 #include "graph/axes.h"
 #include "graph/fuse.h"
 
@@ -50,7 +51,7 @@ static bool channels_last(const struct node *n)
     return n->op == OP_Gemm ? !node_int(n, ATTR_transB, 0) : layout_of(n) == WEIGHT_HWIO || layout_of(n) == WEIGHT_HWIM;
 }
 
-/* to = from * mul[output channel]: weights lie in runs of one channel, or channel by channel in rows. */
+/* to = from * mul[output channel], also in place: weights lie in runs of one channel, or channel by channel in rows. */
 static void scale_by_channel(const struct node *n, const struct shape *w, const float *mul, const float *from,
                              float *to)
 {
@@ -90,7 +91,10 @@ static enum pen_status scale_weights(struct rewrite *r, uint32_t node, const str
     uint32_t id;
     if (!to)
         return PEN_ERR_NO_MEMORY;
+    if (value_is_askew(w))
+        from = memcpy(to, w->data, w->bytes);
     scale_by_channel(n, &shape, a->mul, from, to);
+    graph_cool(g, n->in[1]);
     g->folded_bytes += w->bytes;
     enum pen_status status = graph_constant(g, NULL, PEN_DTYPE_F32, &shape, to, (size_t)count * sizeof *to, false, &id);
     return status == PEN_OK ? uses_set(&r->uses, node, 1, id) : status;

@@ -61,7 +61,7 @@ struct value {
     struct shape shape;               /* as far as known with dynamic inputs */
     const char *symbol[PEN_MAX_RANK]; /* names of dynamic dims of graph inputs: "N", "batch"; NULL = none */
     const void *
-        data; /* constant: borrowed from the mapped file or the graph's arena; NULL = computed. Aligned to its dtype. */
+        data; /* constant: borrowed from the mapped file or the graph's arena; NULL = computed. Aligned to its dtype, but for what askew.h says. */
     size_t bytes;  /* of data */
     bool released; /* every plan has its copy: the memory of data went back (release.h), it is still a constant */
     struct quant quant;
@@ -110,6 +110,12 @@ struct graph_notes {
 
 struct pen_explain;
 
+/* A mapped file that constants may lie in. */
+struct graph_file {
+    const void *at;
+    size_t bytes;
+};
+
 struct graph {
     struct graph_limits limits;
     struct value *values;
@@ -124,6 +130,8 @@ struct graph {
     struct graph_arena *arena;     /* shared with subgraphs */
     struct graph_family *children; /* of a root: all subgraphs beneath it */
     uint64_t folded_bytes;
+    const struct graph_file *files; /* of a root (askew.h) */
+    uint32_t file_count;
     const char
         *narrow; /* why its 16-bit floats were not widened (pass_promote.h); NULL = they were, or there are none */
     const struct memo *memo;         /* of a root: where results of measurements are kept; NULL = nowhere */

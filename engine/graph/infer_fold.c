@@ -5,6 +5,7 @@
 
 #include "assertion.h"
 #include "graph/arena.h"
+#include "graph/askew.h"
 #include "graph/evaluator.h"
 #include "graph/infer_util.h"
 #include "graph/lifetime.h"
@@ -251,14 +252,32 @@ static void take_outputs(struct shape_env *env, struct infer *c, const struct fa
     }
 }
 
+/* Inputs as kernels may read them: copies of those that lie askew in the file. */
+static bool inputs_align(const struct infer *c, struct fold_memory *memory, struct fact *in)
+{
+    for (uint32_t k = 0; k < c->n->in_count; k++) {
+        in[k] = c->in[k];
+        if (c->n->in[k] == VALUE_NONE || in[k].bytes < ASKEW_BYTES ||
+            (uintptr_t)in[k].data % value_alignment(in[k].dtype) == 0)
+            continue;
+        void *copy = fold_alloc(&memory->base, in[k].bytes);
+        if (!copy)
+            return false;
+        in[k].data = memcpy(copy, in[k].data, in[k].bytes);
+    }
+    return true;
+}
+
 static void evaluate(struct shape_env *env, struct infer *c)
 {
-    struct fact *out = calloc((size_t)c->n->out_count, sizeof *out);
-    struct fold_memory memory = {.base = {.g = env->g, .n = c->n, .in = c->in, .out = out, .alloc = fold_alloc},
+    struct fact *out = calloc((size_t)c->n->out_count, sizeof *out),
+                *in = calloc((size_t)c->n->in_count + 1, sizeof *in);
+    struct fold_memory memory = {.base = {.g = env->g, .n = c->n, .in = in, .out = out, .alloc = fold_alloc},
                                  .left = env->g->limits.folded_bytes};
-    if (out && evaluator_get()->run(&memory.base) == PEN_OK)
+    if (out && in && inputs_align(c, &memory, in) && evaluator_get()->run(&memory.base) == PEN_OK)
         take_outputs(env, c, out);
     fold_release(&memory);
+    free(in);
     free(out);
 }
 

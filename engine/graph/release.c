@@ -5,6 +5,7 @@
 
 #include "assertion.h"
 #include "graph/arena.h"
+#include "graph/askew.h"
 
 /* A place in memory that a live graph refers to. */
 struct use {
@@ -79,6 +80,20 @@ static enum pen_status census_values(struct census *c, const struct graph *g, co
     return status;
 }
 
+/* What lies askew in the file and is not read any more gets a place of its own, without memory: it can be restored there. */
+static enum pen_status askew_settle(const struct graph *g, const unsigned char *marks)
+{
+    enum pen_status status = PEN_OK;
+    for (uint32_t v = 0; v < g->value_count && status == PEN_OK; v++) {
+        if (marks[v] == MARK_USED && value_is_askew(&g->values[v])) {
+            void *place = arena_reserve_data(g->arena, g->values[v].bytes);
+            status = place ? PEN_OK : PEN_ERR_NO_MEMORY;
+            g->values[v].data = place ? place : g->values[v].data;
+        }
+    }
+    return status;
+}
+
 static enum pen_status census_graph(struct census *c, const struct graph *g)
 {
     unsigned char *marks = calloc((size_t)g->value_count + 1, 1);
@@ -96,6 +111,8 @@ static enum pen_status census_graph(struct census *c, const struct graph *g)
     }
     for (uint32_t i = 0; i < g->output_count && status == PEN_OK; i++)
         mark_value(marks, g->outputs[i], MARK_READ);
+    if (status == PEN_OK && c->reads)
+        status = askew_settle(g, marks);
     if (status == PEN_OK)
         status = census_values(c, g, marks);
     free(marks);

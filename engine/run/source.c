@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "graph/askew.h"
 #include "graph/explain.h"
 #include "graph/infer.h"
 #include "graph/pass.h"
@@ -204,8 +205,14 @@ enum pen_status source_read(const struct source *s, const struct source_options 
     limits.entry = s->entry;
     fold_more(&limits, s->bytes);
     enum pen_status status = s->format->read(s->file, s->bytes, s->folder, &limits, ret_graph, ret_extra, reterr);
+    if (status == PEN_OK) {
+        (void)graph_file_add(*ret_graph, s->file, s->bytes); /* without it its pages stay a while */
+    }
     for (uint32_t i = 0; status == PEN_OK && i < ret_extra->file_count; i++) {
         fold_more(&(*ret_graph)->limits, ret_extra->files[i].bytes);
+        if (ret_extra->files[i].data != NULL) {
+            (void)graph_file_add(*ret_graph, ret_extra->files[i].data, ret_extra->files[i].bytes);
+        }
     }
     return status;
 }

@@ -7,6 +7,7 @@
 
 #include "assertion.h"
 #include "graph/arena.h"
+#include "graph/askew.h"
 #include "graph/explain.h"
 #include "graph/specialise.h"
 #include "run/internal.h"
@@ -195,6 +196,9 @@ static enum pen_status variant_make(const struct variants *v, const struct rt_va
     }
     if (status == PEN_OK) {
         status = source_prepare(made->graph, &options, reterr);
+    }
+    if (status == PEN_OK && graph_align_all(made->graph) != PEN_OK) { /* nobody looks who reads them */
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the constants of a model's variant");
     }
     if (status == PEN_OK) {
         status = program_new(engine->backends, engine->backend_count, made->graph, engine_placement_choice(engine),

@@ -25,7 +25,9 @@ struct bench {
     void *buffers[TOOL_INPUTS_MAX];
     size_t input_count;
     double open_ms, load_ms, warmup_ms, first_ms, all_ms;
-    uint32_t in_flight; /* as many as the session takes */
+    double start_cpu_ms; /* processor time of load and warm-up */
+    uint64_t before_rss; /* bytes, before the load */
+    uint32_t in_flight;  /* as many as the session takes */
     double *times;
     size_t runs;
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/bench.h"
 #include "words.h"
@@ -50,9 +51,10 @@ static const struct settings_program program = {
     .usage = "penstock-engine bench --model FILE [options]",
     .about = "Times loading, warm-up, the first run and then many runs of a model on seeded random inputs.",
     .after = "JSON keys: model, backend, device, library, precision, threads, batch, open_ms, pipeline_cache, "
-             "kernels_compiled, load_ms, warmup_ms, first_run_ms, "
+             "kernels_compiled, load_ms, warmup_ms, first_run_ms, start_cpu_ms, "
              "in_flight, runs, runs_per_s, median_ms, p10_ms, p90_ms, min_ms,\n"
-             "peak_rss_bytes, placement, inputs{name: shape}; with --profile nodes[{backend, op, node, us, macs}].\n"
+             "before_rss_bytes, peak_rss_bytes, weights_bytes, activations_bytes, placement, inputs{name: shape}; with "
+             "--profile nodes[{backend, op, node, us, macs}].\n"
              "With --modes: model, backend, pairs, load{default_ms, prod_ms, ratio, p10, p90}, run{the same}: ratio is "
              "the median of default / prod over "
              "pairs of neighbours; above 1 prod is faster.",
@@ -192,8 +194,18 @@ static enum pen_status runs_time(struct bench *b, struct pen_error *reterr)
     return status;
 }
 
+/* Processor time of all threads: neighbours on a full machine do not change it. */
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 {
+    b->before_rss = tool_rss_bytes();
+    const double cpu = cpu_ms();
     uint64_t start = tool_now_ns();
     enum pen_status status = pen_model_load(b->engine, b->options->model, &b->model, reterr);
     b->load_ms = bench_ms_since(start);
@@ -208,6 +220,7 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
         status = pen_session_warm(b->session, b->inputs, b->input_count, NULL, NULL, reterr);
     }
     b->warmup_ms = bench_ms_since(start);
+    b->start_cpu_ms = cpu_ms() - cpu;
     if (status == PEN_OK) {
         status = bench_run(b, &b->first_ms, reterr);
     }
@@ -236,6 +249,17 @@ static uint64_t threads_of(const struct bench *b)
     return strtoull(tool_flag(b->engine, "threads"), NULL, 10);
 }
 
+/* Memory of the session: values and scratch. */
+static uint64_t activations(const struct bench *b)
+{
+    return pen_model_memory(b->model) - pen_model_bytes(b->model);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
 static void print_json(const struct bench *b)
 {
     cJSON *o = cJSON_CreateObject();
@@ -252,6 +276,7 @@ static void print_json(const struct bench *b)
     cJSON_AddNumberToObject(o, "load_ms", b->load_ms);
     cJSON_AddNumberToObject(o, "warmup_ms", b->warmup_ms);
     cJSON_AddNumberToObject(o, "first_run_ms", b->first_ms);
+    cJSON_AddNumberToObject(o, "start_cpu_ms", b->start_cpu_ms);
     cJSON_AddNumberToObject(o, "in_flight", (double)b->in_flight);
     cJSON_AddNumberToObject(o, "runs", (double)b->runs);
     cJSON_AddNumberToObject(o, "runs_per_s", (double)b->runs * 1000.0 / b->all_ms);
@@ -259,7 +284,10 @@ static void print_json(const struct bench *b)
     cJSON_AddNumberToObject(o, "p10_ms", b->times[b->runs / 10]);
     cJSON_AddNumberToObject(o, "p90_ms", b->times[b->runs * 9 / 10]);
     cJSON_AddNumberToObject(o, "min_ms", b->times[0]);
+    cJSON_AddNumberToObject(o, "before_rss_bytes", (double)b->before_rss);
     cJSON_AddNumberToObject(o, "peak_rss_bytes", (double)tool_peak_rss_bytes());
+    cJSON_AddNumberToObject(o, "weights_bytes", (double)pen_model_weights(b->model));
+    cJSON_AddNumberToObject(o, "activations_bytes", (double)activations(b));
     cJSON_AddStringToObject(o, "placement", pen_model_placement(b->model));
     cJSON *inputs = cJSON_AddObjectToObject(o, "inputs");
     for (size_t i = 0; i < b->input_count; i++) {
@@ -301,7 +329,9 @@ static void print_text(const struct bench *b)
            bench_time(times[b->runs / 10]).text, bench_time(times[b->runs * 9 / 10]).text, bench_time(times[0]).text);
     printf("rate       %.1f runs/s with %u on their way at a time%s\n", (double)b->runs * 1000.0 / b->all_ms,
            b->in_flight, b->in_flight < b->options->in_flight ? ": the backend takes no more" : "");
-    printf("peak RSS   %.1f MiB\n", (double)tool_peak_rss_bytes() / 1048576.0);
+    printf("peak RSS   %.1f MiB, %.1f MiB of it before the load; the model's weights take %.1f MiB, what it computes "
+           "%.1f MiB\n",
+           mib(tool_peak_rss_bytes()), mib(b->before_rss), mib(pen_model_weights(b->model)), mib(activations(b)));
     tool_profile_print(b->session);
 }
 

@@ -296,20 +296,31 @@ const char *tool_time_text(double ms, char *text, size_t bytes)
 }
 
 /* Of this program: getrusage would count what its parent held when it forked. */
-uint64_t tool_peak_rss_bytes(void)
+/* A line of /proc/self/status in bytes: "VmRSS:". */
+static uint64_t status_bytes(const char *name)
 {
     char line[128];
     unsigned long kib = 0;
     FILE *f = fopen("/proc/self/status", "re");
     while (f != NULL && kib == 0 && fgets(line, sizeof line, f) != NULL) {
-        if (strncmp(line, "VmHWM:", 6) == 0) {
-            kib = strtoul(line + 6, NULL, 10);
+        if (strncmp(line, name, strlen(name)) == 0) {
+            kib = strtoul(line + strlen(name), NULL, 10);
         }
     }
     if (f != NULL) {
         fclose(f);
     }
     return (uint64_t)kib * 1024u;
+}
+
+uint64_t tool_peak_rss_bytes(void)
+{
+    return status_bytes("VmHWM:");
+}
+
+uint64_t tool_rss_bytes(void)
+{
+    return status_bytes("VmRSS:");
 }
 
 int tool_shape_parse(const char *text, int64_t *dims, uint32_t *ret_rank)

@@ -92,6 +92,7 @@ uint64_t tool_now_ns(void);
 const char *tool_time_text(double ms, char *text, size_t bytes);
 #define TOOL_TIME_BYTES 32
 uint64_t tool_peak_rss_bytes(void);
+uint64_t tool_rss_bytes(void);
 
 /* "name=1x3x224x224" -> dims; -1 when malformed. */
 int tool_shape_parse(const char *text, int64_t *dims, uint32_t *ret_rank);

@@ -175,6 +175,7 @@ const struct backend_ops backend_xnnpack = {
     .name = "xnnpack",
     .priority = 20,
     .options = options,
+    .takes_askew = true,
     .wants_layout = wants_layout,
     .probe = probe,
     .open = backend_open,

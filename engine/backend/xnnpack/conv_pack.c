@@ -5,6 +5,7 @@
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/window.h"
+#include "graph/askew.h"
 
 bool conv_is_dense(const struct filter *f)
 {
@@ -85,6 +86,9 @@ static enum pen_status pack_any(const struct graph *g, const struct node *n, boo
     }
     const float *b = bias != NULL ? bias->data : NULL;
     if (depthwise_takes(&f)) {
+        if (graph_align(g, n->in[1]) != PEN_OK) {
+            return no_memory(n, reterr);
+        }
         return pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr);
     }
     if (!conv_is_dense(&f)) {

@@ -15,12 +15,42 @@ size_t dense_packed_floats(size_t k, size_t n)
     return (n + nr - 1) / nr * nr * k;
 }
 
+#define STAGE_ROWS   16
+#define STAGE_FLOATS 64 /* of a row; the stage stays in the first cache */
+
+static bool is_askew(const float *w)
+{
+    return (uintptr_t)w % sizeof *w != 0;
+}
+
+/* Columns that lie in a file at any byte (graph/askew.h) are turned by way of a stage. */
+static void columns_turn_askew(float *panel, const float *w, size_t n_stride, size_t k, size_t width)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    uint32_t stage[STAGE_ROWS * STAGE_FLOATS];
+    for (size_t c = 0; c < width; c += STAGE_ROWS) {
+        const size_t rows = width - c < STAGE_ROWS ? width - c : STAGE_ROWS;
+        for (size_t i = 0; i < k; i += STAGE_FLOATS) {
+            const size_t count = k - i < STAGE_FLOATS ? k - i : STAGE_FLOATS;
+            for (size_t r = 0; r < rows; r++) {
+                memcpy(stage + r * STAGE_FLOATS, (const char *)w + ((c + r) * n_stride + i) * sizeof *w,
+                       count * sizeof *w);
+            }
+            isa_own()->transpose(stage, STAGE_FLOATS, (uint32_t *)(void *)(panel + i * nr + c), nr, rows, count);
+        }
+    }
+}
+
 /* One panel; columns beyond `width` are 0. */
 static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t width)
 {
     size_t nr = isa_own()->gemm_nr;
     if (width < nr) {
         memset(panel, 0, k * nr * sizeof *panel);
+    }
+    if (k_stride == 1 && is_askew(w)) {
+        columns_turn_askew(panel, w, n_stride, k, width);
+        return;
     }
     if (k_stride == 1) { /* columns lie in memory one after the other: a transpose */
         isa_own()->transpose((const uint32_t *)(const void *)w, n_stride, (uint32_t *)(void *)panel, nr, width, k);
@@ -29,12 +59,28 @@ static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_s
     for (size_t i = 0; i < k; i++) {
         const float *from = w + i * k_stride;
         float *to = panel + i * nr;
-        if (n_stride == 1) {
-            memcpy(to, from, width * sizeof *to);
-            continue;
-        }
         for (size_t c = 0; c < width; c++) {
             to[c] = from[c * n_stride];
+        }
+    }
+}
+
+#define ROWS_BLOCK 32 /* of rows: they stay in the second cache while all panels take their piece */
+
+/* Rows lie in memory one after the other. Each page is looked up once for all panels, not once for each. */
+static void rows_pack(float *panels, const float *w, size_t k_stride, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr;
+    if (n % nr != 0) {
+        memset(panels + n / nr * nr * k, 0, k * nr * sizeof *panels);
+    }
+    for (size_t i = 0; i < k; i += ROWS_BLOCK) {
+        const size_t end = k - i < ROWS_BLOCK ? k : i + ROWS_BLOCK;
+        for (size_t j = 0; j < n; j += nr) {
+            const size_t width = n - j < nr ? n - j : nr;
+            for (size_t r = i; r < end; r++) {
+                memcpy(panels + j * k + r * nr, (const char *)w + (r * k_stride + j) * sizeof *w, width * sizeof *w);
+            }
         }
     }
 }
@@ -42,6 +88,10 @@ static void panel_pack(float *panel, const float *w, size_t k_stride, size_t n_s
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n)
 {
     size_t nr = isa_own()->gemm_nr;
+    if (n_stride == 1 && k_stride != 1) {
+        rows_pack(panels, w, k_stride, k, n);
+        return;
+    }
     for (size_t j = 0; j < n; j += nr) {
         panel_pack(panels + j * k, w + j * n_stride, k_stride, n_stride, k, n - j < nr ? n - j : nr);
     }
@@ -144,6 +194,10 @@ static void panel_turn(enum gemm_form form, const float *from, size_t k, size_t 
 enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w)
 {
     const size_t nr = isa_own()->gemm_nr;
+    if (form == GEMM_F32 && w->alpha == 1.0f) {
+        dense_pack(p, w->w, w->k_stride, w->n_stride, w->bias, w->k, w->n);
+        return PEN_OK;
+    }
     float *panel = malloc((w->k * nr + 1) * sizeof *panel);
     if (panel == NULL) {
         return PEN_ERR_NO_MEMORY;
@@ -166,8 +220,10 @@ enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, co
     return PEN_OK;
 }
 
-static bool exact(enum gemm_form form, float x)
+static bool exact(enum gemm_form form, const float *at)
 {
+    float x;
+    memcpy(&x, at, sizeof x); /* it may lie in a file at any byte */
     const uint16_t half = half_of(form, x);
     const float back = form == GEMM_F16 ? pen_f16_to_f32(half) : pen_bf16_to_f32(half);
     return back == x && x - x == 0.0f; /* no infinity */
@@ -178,7 +234,7 @@ enum gemm_form dense_form_exact(const float *w, size_t count)
     static const enum gemm_form forms[] = {GEMM_F16, GEMM_BF16};
     for (size_t f = 0; OWN_KEPT_HALVES && f < 2; f++) {
         size_t i = 0;
-        while (i < count && exact(forms[f], w[i])) {
+        while (i < count && exact(forms[f], w + i)) {
             i++;
         }
         if (i == count) {

@@ -1,5 +1,7 @@
 #include "backend/xnnpack/filter.h"
 
+#include <string.h>
+
 #include "backend/xnnpack/isa.h"
 
 size_t filter_floats(const struct filter *f)
@@ -55,7 +57,17 @@ void filter_pack(const struct filter *f, const float *ohwi, const float *bias, u
 
 size_t filter_turn_floats(const struct filter *f)
 {
-    return isa_own()->gemm_nr * group_k(f);
+    return 2 * isa_own()->gemm_nr * group_k(f);
+}
+
+/* Filters of a panel in OHWI. Those that lie in a file at any byte (graph/askew.h) are copied first: in OIHW, as such files have them, they are one piece. */
+static void panel_to_ohwi(const struct filter *part, const float *w, float *ohwi)
+{
+    float *copy = ohwi + isa_own()->gemm_nr * group_k(part);
+    if ((uintptr_t)w % sizeof *w != 0) {
+        w = memcpy(copy, w, filter_floats(part) * sizeof *w);
+    }
+    filter_to_ohwi(part, w, ohwi);
 }
 
 /* A panel's columns are turned at a time: they stay in the second cache until they are packed. */
@@ -68,7 +80,7 @@ void filter_pack_turned(const struct filter *f, const float *w, const float *bia
             struct filter part = *f;
             part.groups = 1;
             part.out = n - j < nr ? n - j : nr;
-            filter_to_ohwi(&part, w + (g * n + j) * f->out_step, scratch);
+            panel_to_ohwi(&part, w + (g * n + j) * f->out_step, scratch);
             dense_pack_into(to->data + j * k, scratch, 1, k, k, part.out);
         }
         dense_pack_bias(to, bias != NULL ? bias + g * n : NULL, k, n);

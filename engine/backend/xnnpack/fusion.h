@@ -23,6 +23,7 @@ struct fusion_kind {
                             void **ret_packed, size_t *ret_bytes, struct pen_error *reterr); /* may be NULL */
     enum pen_status (*build)(struct build *b); /* b->fusion and b->n, which is its node */
     enum fusion_copies copies;
+    bool takes_askew; /* pack reads the constant input 1 of its first member where it lies (graph/askew.h) */
 };
 
 struct fusion {

@@ -28,10 +28,12 @@ static bool is_zero_and_one(const struct value *v)
 
 static bool all_finite(const struct value *w)
 {
-    const float *x = w->data;
-    float sum = 0.0f; /* NaN as soon as one is not finite */
+    const char *from = w->data; /* it may lie in a file at any byte */
+    float sum = 0.0f;           /* NaN as soon as one is not finite */
     for (int64_t i = 0; i < shape_elements(&w->shape); i++) {
-        sum += x[i] * 0.0f;
+        float x;
+        memcpy(&x, from + (size_t)i * sizeof x, sizeof x);
+        sum += x * 0.0f;
     }
     return !isnan(sum);
 }

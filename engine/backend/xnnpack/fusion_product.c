@@ -284,4 +284,5 @@ static enum pen_status product_build(struct build *b)
 static const struct fusion_kind product_kind = {.why = "its weights are constant: packed at the load",
                                                 .pack = product_pack,
                                                 .build = product_build,
-                                                .copies = COPIES_FIRST};
+                                                .copies = COPIES_FIRST,
+                                                .takes_askew = true};

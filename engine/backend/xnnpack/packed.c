@@ -4,9 +4,8 @@
 #include "backend/xnnpack/emit.h"
 #include "graph/room.h"
 
-#define PAGE_BYTES      ((size_t)4096) /* at least: what is asked for is advice */
-#define TOUCH_BYTES     (16 * PAGE_BYTES)
-#define TOUCH_BYTES_MAX ((size_t)2 << 20) /* from here on room_alloc's pages are large */
+#define PAGE_BYTES  ((size_t)4096) /* at least: what is asked for is advice */
+#define TOUCH_BYTES (16 * PAGE_BYTES)
 
 /* Pages that are about to be written: in one go instead of one by one. */
 static void pages_touch(void *memory, size_t bytes)
@@ -21,7 +20,7 @@ static void pages_touch(void *memory, size_t bytes)
 void *packed_alloc(size_t bytes)
 {
     void *memory = room_alloc(bytes);
-    if (memory != NULL && bytes >= TOUCH_BYTES && bytes < TOUCH_BYTES_MAX) {
+    if (memory != NULL && bytes >= TOUCH_BYTES) {
         pages_touch(memory, bytes);
     }
     return memory;

@@ -5,31 +5,79 @@
 #include "assertion.h"
 #include "backend/partition.h"
 #include "backend/xnnpack/choose.h"
+#include "backend/xnnpack/emitters.h"
+#include "graph/askew.h"
+
+/* What packs this node, or Gather, which copies bytes, reads weights where they lie in the file. */
+static bool takes_askew(const struct plan *p, uint32_t index)
+{
+    const struct node *n = &p->g->nodes[p->part.nodes[index]];
+    const struct fusion *fusion = p->fusions.marks[index].in;
+    if (fusion != NULL) {
+        return fusion->kind->takes_askew && fusion->first == index;
+    }
+    return n->op == OP_MatMul || n->op == OP_Gemm || n->op == OP_Gather ||
+           (n->op == OP_Conv && p->backend->config.precision == PEN_PRECISION_F32 && emit_conv.supports(p->g, n, NULL));
+}
+
+static enum pen_status pack_one(struct plan *p, uint32_t index, size_t *ret_bytes, struct pen_error *reterr)
+{
+    const struct node *n = &p->g->nodes[p->part.nodes[index]];
+    const struct emitter *e = n->dead ? NULL : emitter_find_for(n->op, p->backend->config.precision);
+    const struct fusion *fusion = p->fusions.marks[index].in;
+    void **to = &p->packed[index].data;
+    if (e == NULL && !n->dead) {
+        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "xnnpack: node %s: no kernel for %s", n->name,
+                             op_def(n->op)->name);
+    }
+    if (fusion != NULL && fusion->kind->pack != NULL) {
+        return fusion->last == index
+                   ? fusion->kind->pack(p->g, fusion, p->backend->config.precision, to, ret_bytes, reterr)
+                   : PEN_OK;
+    }
+    return e != NULL && e->pack != NULL ? e->pack(p->g, n, to, ret_bytes, reterr) : PEN_OK;
+}
+
+/* What was packed is not read again: its part of the file may leave memory. What was not packed is read at each run. */
+static enum pen_status packed_settle(struct plan *p, uint32_t index)
+{
+    const struct fusion *fusion = p->fusions.marks[index].in;
+    const bool whole = fusion != NULL && fusion->kind->takes_askew;
+    if (whole && fusion->last != index) {
+        return PEN_OK;
+    }
+    const struct node *n = &p->g->nodes[p->part.nodes[whole ? fusion->first : index]];
+    const uint64_t copied = xnn_plan_copied(p, whole ? fusion->first : index);
+    for (uint32_t k = 0; k < n->in_count && k < 64; k++) {
+        if (n->in[k] == VALUE_NONE) {
+            continue;
+        }
+        if ((copied >> k & 1) != 0) {
+            graph_cool(p->g, n->in[k]);
+        } else if (n->op != OP_Gather && graph_align(p->g, n->in[k]) != PEN_OK) {
+            return PEN_ERR_NO_MEMORY;
+        }
+    }
+    return PEN_OK;
+}
 
 static enum pen_status pack_all(struct plan *p, struct pen_error *reterr)
 {
     for (uint32_t i = 0; i < p->part.node_count; i++) {
         const struct node *n = &p->g->nodes[p->part.nodes[i]];
-        const struct emitter *e = n->dead ? NULL : emitter_find_for(n->op, p->backend->config.precision);
         PEN_ASSERT(p->packed[i].data == NULL, "the weights of a node are packed once");
         p->packed[i].node = p->part.nodes[i];
-        if (e == NULL && !n->dead) {
-            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "xnnpack: node %s: no kernel for %s", n->name,
-                                 op_def(n->op)->name);
-        }
         size_t bytes = 0;
-        enum pen_status status = PEN_OK;
-        const struct fusion *fusion = p->fusions.marks[i].in;
-        if (fusion != NULL && fusion->kind->pack != NULL) {
-            if (fusion->last == i) {
-                status =
-                    fusion->kind->pack(p->g, fusion, p->backend->config.precision, &p->packed[i].data, &bytes, reterr);
+        enum pen_status status = takes_askew(p, i) ? PEN_OK : graph_align_inputs(p->g, n);
+        if (status == PEN_OK) {
+            status = pack_one(p, i, &bytes, reterr);
+            if (status != PEN_OK) {
+                return status;
             }
-        } else if (e != NULL && e->pack != NULL) {
-            status = e->pack(p->g, n, &p->packed[i].data, &bytes, reterr);
+            status = packed_settle(p, i);
         }
         if (status != PEN_OK) {
-            return status;
+            return pen_error_set(reterr, status, "xnnpack: no memory for the weights of node %s", n->name);
         }
         p->bytes += bytes;
     }

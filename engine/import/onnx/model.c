@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/annotate.h"
+#include "graph/askew.h"
 #include "graph/internal.h"
 #include "import/onnx/reader.h"
 #include "words.h"
@@ -114,6 +115,8 @@ static enum pen_status read_model(struct reader *r, const struct pb_model *m, st
         status = missing_error(r);
     if (status == PEN_OK && g->output_count == 0)
         status = pen_error_set(r->reterr, PEN_ERR_INVALID, "the model's graph has no outputs");
+    if (status == PEN_OK && graph_askew_settle(g) != PEN_OK)
+        status = pen_error_set(r->reterr, PEN_ERR_NO_MEMORY, "no memory to copy the model's tensors within its budget");
     if (status == PEN_OK)
         status = graph_verify(g, r->reterr);
     return status == PEN_OK ? graph_annotate(g, r->reterr) : status;

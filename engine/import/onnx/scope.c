@@ -141,8 +141,10 @@ static enum pen_status add_initializer(struct scope *s, struct bytes message, bo
 {
     struct tensor t;
     uint32_t id;
+    struct tensor_source any = s->r->source;
+    any.askew = true;
     enum pen_status status = sparse ? tensor_load_sparse(&s->r->source, message, &t, s->r->reterr)
-                                    : tensor_load(&s->r->source, message, &t, s->r->reterr);
+                                    : tensor_load(&any, message, &t, s->r->reterr);
     if (status != PEN_OK)
         return status;
     if (t.name.size == 0)

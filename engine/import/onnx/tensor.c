@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "graph/askew.h"
 #include "graph/lifetime.h"
 #include "import/onnx/external.h"
 #include "import/onnx/message.h"
@@ -161,10 +162,10 @@ static enum pen_status load_strings(const struct tensor_source *source, const st
     return PEN_OK;
 }
 
-static size_t alignment(enum pen_dtype dtype)
+/* It can be read where it lies, or stays there all the same. */
+static bool stays(const struct tensor_source *source, const struct tensor *t, struct bytes raw)
 {
-    unsigned unit = unit_bytes(dtype);
-    return unit > 8 ? 8 : unit;
+    return (uintptr_t)raw.at % value_alignment(t->dtype) == 0 || (source->askew && t->bytes >= ASKEW_BYTES);
 }
 
 /* Raw or external bytes: borrowed when aligned and padded, else copied. Bools are copied to make every byte 0 or 1. */
@@ -173,7 +174,7 @@ static enum pen_status take_raw(const struct tensor_source *source, const struct
 {
     if (raw.size != t->bytes)
         return broken(h, "has raw data of another size than its shape", reterr);
-    if (!copy && h->dtype != PEN_DTYPE_BOOL && (uintptr_t)raw.at % alignment(h->dtype) == 0) {
+    if (!copy && h->dtype != PEN_DTYPE_BOOL && stays(source, t, raw)) {
         t->data = raw.at;
         return PEN_OK;
     }

@@ -18,6 +18,7 @@ struct tensor_source {
     uint64_t dense_limit;      /* of a sparse one when dense, which a small file may ask for; 0 = tensor_limit */
     struct bytes file;         /* data is borrowed only when LIFETIME_PAD bytes of the file follow it */
     struct external *external; /* NULL: external data is refused */
+    bool askew;                /* large raw data is borrowed at any byte: graph/askew.h */
 };
 
 struct tensor {

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "graph/askew.h"
 #include "import/onnx/contrib.h"
 
 #define NCHWC "com.microsoft.nchwc"
@@ -54,7 +55,7 @@ static int64_t block_find(struct call *c)
             continue;
         struct bytes inputs = part;
         bool second = pb_each(&inputs, NODE_INPUT, &name) == 1 && pb_each(&inputs, NODE_INPUT, &name) == 1;
-        if (second && names_get(&c->scope->names, name, &id))
+        if (second && names_get(&c->scope->names, name, &id) && graph_align(c->g, id) == PEN_OK)
             block = block_shown(&c->g->values[id]);
     }
     return block;
@@ -88,6 +89,10 @@ static uint32_t plain_weights(struct call *c, uint32_t weights, int64_t block, b
     const struct value *v = &c->g->values[weights];
     const struct shape s = v->shape;
     uint32_t id = VALUE_NONE;
+    if (graph_align(c->g, weights) != PEN_OK) {
+        call_fail(c, PEN_ERR_NO_MEMORY, "no memory for the weights of node %s", c->name);
+        return id;
+    }
     int64_t count = v->data && v->dtype == PEN_DTYPE_F32 && s.rank >= 3 ? shape_elements(&s) : 0;
     if (count < 1 || s.dim[0] % block != 0 || (wide && s.dim[1] % block != 0)) {
         contrib_refuse(c, "constant f32 weights in whole blocks are needed");

@@ -1,6 +1,7 @@
 /* com.microsoft operators on bytes and on weights of few bits, as the parts that the standard and our own operators have. */
 #include <string.h>
 
+#include "graph/askew.h"
 #include "import/onnx/contrib.h"
 
 static uint32_t quantise(struct call *c, uint32_t x, uint32_t scale, uint32_t zero)
@@ -286,7 +287,7 @@ static const struct value *constant_of(struct call *c, uint32_t index)
 {
     uint32_t value = call_input(c, index);
     const struct value *v = value == VALUE_NONE ? NULL : &c->g->values[value];
-    return v && v->data && shape_known(&v->shape) ? v : NULL;
+    return v && v->data && shape_known(&v->shape) && graph_align(c->g, value) == PEN_OK ? v : NULL;
 }
 
 /* Constant weights of signed bytes without a zero point, with the scales that they came with: a backend may multiply the bytes. Else VALUE_NONE. */

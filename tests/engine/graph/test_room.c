@@ -33,3 +33,33 @@ Test(room, too_much_is_null)
     cr_assert_null(room_alloc(SIZE_MAX / 2));
 }
 #endif
+
+/* ---- large pages that are slow ---------------------------------------------------------------------------------------------- */
+
+static uint64_t now, step; /* each look at the clock turns it */
+
+static uint64_t turned_clock(void)
+{
+    return now += step;
+}
+
+#define LARGE ((size_t)2 << 20)
+
+/* Then small ones are taken for a while, and a large one is tried again. */
+Test(room, large_pages_that_are_slow_are_left_out_for_a_while)
+{
+    void *memory = NULL;
+    unsigned tries = 0;
+    cr_assert_eq(posix_memalign(&memory, LARGE, 4 * LARGE), 0);
+    room_now_ns = turned_clock;
+    step = 1000;
+    cr_assert(room_large(memory, 4 * LARGE), "a quick one");
+    step = 5000000;
+    cr_assert_not(room_large(memory, 4 * LARGE), "a slow one");
+    step = 1000;
+    while (!room_large(memory, 4 * LARGE)) {
+        cr_assert_lt(++tries, 100u, "a large page is tried again");
+    }
+    cr_assert_eq(tries, 8u, "64 MiB later, after %u times 8", tries);
+    free(memory);
+}

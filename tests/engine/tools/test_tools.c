@@ -355,8 +355,9 @@ Test(tools, bench_prints_its_keys)
                                    "2", "--backend", "reference"));
     cJSON *json = json_of(&p);
     expect_keys(json, ARGS("model", "backend", "device", "library", "precision", "threads", "batch", "load_ms",
-                           "warmup_ms", "first_run_ms", "in_flight", "runs", "runs_per_s", "median_ms", "p10_ms",
-                           "p90_ms", "min_ms", "peak_rss_bytes", "placement", "inputs"));
+                           "warmup_ms", "first_run_ms", "start_cpu_ms", "in_flight", "runs", "runs_per_s", "median_ms",
+                           "p10_ms", "p90_ms", "min_ms", "before_rss_bytes", "peak_rss_bytes", "weights_bytes",
+                           "activations_bytes", "placement", "inputs"));
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "runs")), 7);
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "batch")), 4);
     cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(json, "threads")), 2);
