@@ -122,7 +122,22 @@ static void note_used(struct plan_state *st, uint32_t v, uint32_t step)
     }
 }
 
-/* Boundary values live from the step that makes them to the last step that reads them; inputs and outputs for the whole run. */
+/* Sequences and optionals share the memory of the tensors that they hold, and may be read at any later step. */
+static void note_held(struct plan_state *st, const struct node *n)
+{
+    const uint32_t end = st->b->program->placement->step_count;
+    bool holds = false;
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        holds = holds || (n->out[o] != VALUE_NONE && st->b->env->facts[n->out[o]].kind != VALUE_TENSOR);
+    }
+    for (uint32_t i = 0; i < n->in_count && holds; i++) {
+        note_used(st, n->in[i], end);
+    }
+}
+
+/*
+ * Boundary values live from the step that makes them to the last step that reads them; inputs, outputs and what sequences hold for the whole run.
+ */
 static void lifetimes_find(struct plan_state *st)
 {
     const struct graph *g = st->b->program->g;
@@ -145,6 +160,7 @@ static void lifetimes_find(struct plan_state *st)
             for (uint32_t o = 0; o < n->out_count; o++) {
                 note_made(st, n->out[o], s);
             }
+            note_held(st, n);
         }
     }
     for (uint32_t i = 0; i < g->output_count; i++) {

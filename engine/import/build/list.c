@@ -18,6 +18,11 @@ uint32_t tf_sequence(struct build *b, enum op op, const uint32_t *in, uint32_t c
     return y;
 }
 
+uint32_t tf_list_same(struct build *b, uint32_t x)
+{
+    return tf_list_is_sequence(b, x) ? tf_sequence(b, OP_Identity, &x, 1) : build_1(b, OP_Identity, x);
+}
+
 uint32_t tf_list_apart(struct build *b, uint32_t x)
 {
     uint32_t y = tf_sequence(b, OP_SplitToSequence, &x, 1);
@@ -126,18 +131,68 @@ static uint32_t sequence_set_growing(struct build *b, uint32_t list, uint32_t at
     return y;
 }
 
-uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item)
+/* A list that is a tensor, with zeros behind it where it has fewer than `need` items (an i64 scalar). */
+static uint32_t lengthened(struct build *b, uint32_t list, uint32_t need)
 {
-    if (tf_list_is_sequence(b, list))
-        return sequence_set_growing(b, list, at, item);
     uint32_t shape = build_1(b, OP_Shape, list), have = build_slice(b, shape, 0, 0, 1, 1);
-    uint32_t need = build_reshape(b, build_2(b, OP_Add, at, build_i64_scalar(b, 1)), (int64_t[]){1}, 1);
-    uint32_t lack = build_2(b, OP_Max, build_2(b, OP_Sub, need, have), build_i64(b, (int64_t[]){0}, 1));
+    uint32_t more = build_2(b, OP_Sub, build_reshape(b, need, (int64_t[]){1}, 1), have);
+    uint32_t lack = build_2(b, OP_Max, more, build_i64(b, (int64_t[]){0}, 1));
     enum pen_dtype known = build_dtype(b, list);
     uint32_t dims[] = {lack, build_slice(b, shape, 0, 1, INT64_MAX, 1)};
     uint32_t zero = build_scalar(b, known == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : known, 0);
     uint32_t parts[] = {list, tf_fill(b, build_axis_op(b, OP_Concat, dims, 2, 0), zero)};
-    return tf_row_set(b, build_axis_op(b, OP_Concat, parts, 2, 0), at, item);
+    return build_axis_op(b, OP_Concat, parts, 2, 0);
+}
+
+uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32_t item)
+{
+    list = tf_list_for(b, list, item);
+    if (tf_list_is_sequence(b, list))
+        return sequence_set_growing(b, list, at, item);
+    return tf_row_set(b, lengthened(b, list, build_2(b, OP_Add, at, build_i64_scalar(b, 1))), at, item);
+}
+
+/* Places (int64, in one dimension) lie below this i64 scalar. */
+static uint32_t behind_all(struct build *b, uint32_t places)
+{
+    uint32_t most = build_reduce(b, OP_ReduceMax, places, build_i64(b, (int64_t[]){0}, 1), false);
+    return build_2(b, OP_Add, most, build_i64_scalar(b, 1));
+}
+
+uint32_t tf_list_scatter(struct build *b, uint32_t list, uint32_t places, uint32_t rows)
+{
+    list = tf_list_for_rows(b, list, rows);
+    if (tf_list_is_sequence(b, list)) {
+        build_miss(b, "TensorListScatterIntoExistingList of items whose shape the file does not tell");
+        return VALUE_NONE;
+    }
+    uint32_t whole = lengthened(b, list, behind_all(b, places));
+    return build_3(b, OP_ScatterND, whole, build_unsqueeze(b, places, 1), rows);
+}
+
+/* Where each of the items comes from, then the rows in that order. */
+uint32_t tf_list_scattered(struct build *b, uint32_t rows, uint32_t places, uint32_t count)
+{
+    uint32_t zero = build_i64_scalar(b, 0), least = behind_all(b, places);
+    count = count == VALUE_NONE ? least : build_2(b, OP_Max, least, count);
+    uint32_t order = build_3(b, OP_Range, zero, build_1(b, OP_Size, places), build_i64_scalar(b, 1));
+    uint32_t none = build_2(b, OP_Expand, zero, build_reshape(b, count, (int64_t[]){1}, 1));
+    uint32_t in[] = {rows, build_3(b, OP_ScatterND, none, build_unsqueeze(b, places, 1), order)};
+    return build_axis_op(b, OP_Gather, in, 2, 0);
+}
+
+uint32_t tf_list_split(struct build *b, uint32_t rows, uint32_t lengths)
+{
+    uint32_t in[] = {rows, lengths}, y = tf_sequence(b, OP_SplitToSequence, in, 2);
+    build_int(b, ATTR_axis, 0);
+    return y;
+}
+
+uint32_t tf_list_resize(struct build *b, uint32_t list, uint32_t count, uint32_t item)
+{
+    uint32_t rows = lengthened(b, tf_list_stack(b, list, item), count), begin = build_i64(b, (int64_t[]){0}, 1);
+    uint32_t in[] = {rows, begin, build_reshape(b, count, (int64_t[]){1}, 1), begin};
+    return build_op(b, OP_Slice, in, 4);
 }
 
 uint32_t tf_list_push(struct build *b, uint32_t list, uint32_t item)
@@ -156,13 +211,22 @@ uint32_t tf_list_pop(struct build *b, uint32_t list, uint32_t *ret_item)
     return tf_list_is_sequence(b, list) ? tf_sequence(b, OP_SequenceErase, in, 2) : build_slice(b, list, 0, 0, -1, 1);
 }
 
-uint32_t tf_list_stack(struct build *b, uint32_t list)
+uint32_t tf_list_stack(struct build *b, uint32_t list, uint32_t item)
 {
+    int64_t dims[PEN_MAX_RANK];
+    uint32_t rank = 0;
+    enum pen_dtype dtype = build_dtype(b, list);
     if (!tf_list_is_sequence(b, list))
         return list;
+    bool known = dtype != PEN_DTYPE_NONE && item_known(b, item, dims, &rank);
+    if (known) { /* a list without items has a shape, too: an item in front, which goes again */
+        uint32_t zeros = tf_fill(b, build_i64(b, dims, rank), build_scalar(b, dtype, 0));
+        uint32_t in[] = {list, zeros, build_i64_scalar(b, 0)};
+        list = tf_sequence(b, OP_SequenceInsert, in, 3);
+    }
     uint32_t y = build_axis_op(b, OP_ConcatFromSequence, &list, 1, 0);
     build_int(b, ATTR_new_axis, 1);
-    return y;
+    return known ? build_slice(b, y, 0, 1, INT64_MAX, 1) : y;
 }
 
 uint32_t tf_list_concat(struct build *b, uint32_t list)
@@ -183,6 +247,51 @@ uint32_t tf_list_length(struct build *b, uint32_t list)
     else
         y = build_reshape(b, build_slice(b, build_1(b, OP_Shape, list), 0, 0, 1, 1), NULL, 0);
     return build_cast(b, y, PEN_DTYPE_I32);
+}
+
+/* How long an item is: turn, condition, list -> condition, length. */
+static struct graph *length_body(struct build *b, enum pen_dtype dtype)
+{
+    static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
+    struct graph *g = NULL;
+    struct shape scalar = shape_scalar();
+    if (b->status == PEN_OK && graph_new_child(b->g, &g) != PEN_OK)
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    if (b->status != PEN_OK)
+        return NULL;
+    struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr, .name = b->name, .origin = b->origin};
+    uint32_t turn = build_input(&inner, "turn", 4, PEN_DTYPE_I64, &scalar);
+    uint32_t go = build_input(&inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
+    uint32_t list = build_input(&inner, "list", 4, dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &any);
+    if (inner.status == PEN_OK)
+        g->values[list].kind = VALUE_SEQUENCE;
+    uint32_t dims = build_1(&inner, OP_Shape, build_2(&inner, OP_SequenceAt, list, turn));
+    uint32_t y = build_reshape(&inner, build_slice(&inner, dims, 0, 0, 1, 1), NULL, 0);
+    uint32_t out[] = {build_1(&inner, OP_Identity, go), y};
+    for (int i = 0; i < 2 && inner.status == PEN_OK; i++) {
+        if (graph_output_add(g, out[i]) != PEN_OK)
+            build_stop(&inner, PEN_ERR_NO_MEMORY, "no memory for outputs");
+    }
+    build_fini(&inner);
+    b->status = inner.status;
+    return g;
+}
+
+uint32_t tf_list_lengths(struct build *b, uint32_t list)
+{
+    uint32_t y = VALUE_NONE;
+    if (!tf_list_is_sequence(b, list)) {
+        uint32_t dims = build_1(b, OP_Shape, list);
+        return build_2(b, OP_Expand, build_slice(b, dims, 0, 1, 2, 1), build_slice(b, dims, 0, 0, 1, 1));
+    }
+    struct graph *g = length_body(b, build_dtype(b, list));
+    uint32_t in[] = {build_1(b, OP_SequenceLength, list), VALUE_NONE, list};
+    if (b->status != PEN_OK)
+        return VALUE_NONE;
+    build_many(b, OP_Loop, in, 3, &y, 1);
+    build_graph(b, ATTR_body, g);
+    build_int(b, ATTR_carried, 0);
+    return y;
 }
 
 void tf_list_kinds(struct build *b, const uint32_t *out, uint32_t count, const struct graph *body, uint32_t first)

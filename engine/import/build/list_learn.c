@@ -1,5 +1,6 @@
 /* Lists whose items have no shape in the file: what the body of a loop puts into them tells it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/infer.h"
 #include "import/build/list.h"
@@ -111,6 +112,18 @@ bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, 
 uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item)
 {
     struct shape shape = shape_outside(b, item);
+    if (tf_list_is_sequence(b, list))
+        (void)list_shape(b, &list, &shape);
+    return list;
+}
+
+uint32_t tf_list_for_rows(struct build *b, uint32_t list, uint32_t rows)
+{
+    struct shape shape = shape_outside(b, rows);
+    if (shape.rank > 0) {
+        shape.rank--;
+        memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof shape.dim[0]);
+    }
     if (tf_list_is_sequence(b, list))
         (void)list_shape(b, &list, &shape);
     return list;

@@ -294,7 +294,8 @@ struct door {
     bool when;
 };
 
-static struct door door_find(const struct scope *s, const struct gnode *merge, int input)
+/* `control`: also by what must have run before a node. Constants of a branch have nothing else. */
+static struct door door_find(const struct scope *s, const struct gnode *merge, int input, bool control)
 {
     struct step {
         const char *reference;
@@ -326,13 +327,25 @@ static struct door door_find(const struct scope *s, const struct gnode *merge, i
         const cJSON *list = tfjs_json_list(node->json, "input");
         for (int i = 0; i < cJSON_GetArraySize(list) && n < s->count + 1; i++) {
             const char *next = cJSON_GetStringValue(cJSON_GetArrayItem(list, i));
-            if (next && next[0] != '^' && !(loop && js_is(js_node_of(s, next), "NextIteration")) && !(inner && i == 1))
-                stack[n++] = (struct step){next, depth};
+            const char *from = next && control && next[0] == '^' ? next + 1 : next;
+            if (from && from[0] != '^' && !(loop && js_is(js_node_of(s, from), "NextIteration")) && !(inner && i == 1))
+                stack[n++] = (struct step){from, depth};
         }
     }
     free(stack);
     free(seen);
     return found;
+}
+
+/* All of a loop is inside where a part of it is, even what begins with constants. */
+static bool frame_inside(const struct scope *s, const struct gnode *n, bool *inside)
+{
+    const struct gnode *cond = js_is(n, "Switch") ? js_node_in(s, n, 1) : NULL;
+    const struct gnode *merge = js_is(cond, "LoopCond") ? js_node_in(s, n, 0) : NULL;
+    if (!inside[n - s->nodes] || !js_is(merge, "Merge") || (inside[cond - s->nodes] && inside[merge - s->nodes]))
+        return false;
+    inside[cond - s->nodes] = inside[merge - s->nodes] = true;
+    return true;
 }
 
 /* Forward from the Switches, by rounds over the nodes until nothing is added. */
@@ -355,6 +368,7 @@ static bool *inside_find(const struct scope *s, const char *pred)
                 if (from && inside[from - s->nodes] && !inside[i])
                     inside[i] = changed = true;
             }
+            changed |= frame_inside(s, &s->nodes[i], inside);
         }
     }
     return inside;
@@ -363,7 +377,9 @@ static bool *inside_find(const struct scope *s, const char *pred)
 bool js_branch_find(struct scope *s, const struct gnode *merge, struct region *ret, int *ret_yes)
 {
     const cJSON *list = tfjs_json_list(merge->json, "input");
-    struct door first = door_find(s, merge, 0), second = first.sw ? first : door_find(s, merge, 1);
+    struct door first = door_find(s, merge, 0, false), second = first.sw ? first : door_find(s, merge, 1, false);
+    if (!second.sw)
+        second = first = door_find(s, merge, 0, true);
     if (!second.sw || !js_input_at(second.sw, 1) || cJSON_GetArraySize(list) < 2)
         return false;
     if (ret_yes)

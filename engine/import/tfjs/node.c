@@ -46,6 +46,8 @@ static uint32_t output_index(const char *op, const char *output, size_t bytes, u
         {"NonMaxSuppressionV5", "valid_outputs", 2},
         {"Unique", "idx", 1},
         {"UniqueV2", "idx", 1},
+        {"TensorListConcat", "lengths", 1},
+        {"TensorListConcatV2", "lengths", 1},
         {"TensorListPopBack", "tensor", 1},
         {"MaxPoolWithArgmax", "argmax", 1},
         {"StringSplit", "values", 1},

@@ -32,7 +32,7 @@ static void get(struct call *c)
 
 static void gather(struct call *c)
 {
-    uint32_t in[] = {tf_list_stack(c->b, flow_in(c)), js_in(c, 1)};
+    uint32_t in[] = {tf_list_stack(c->b, flow_in(c), VALUE_NONE), js_in(c, 1)};
     js_give(c, 0, build_axis_op(c->b, OP_Gather, in, 2, 0));
 }
 
@@ -40,7 +40,7 @@ static void gather(struct call *c)
 static void scatter(struct call *c)
 {
     uint32_t count = build_cast(c->b, tf_list_length(c->b, flow_in(c)), PEN_DTYPE_I64);
-    js_give(c, 0, js_list_scattered(c, js_in(c, 2), js_in(c, 1), count));
+    js_give(c, 0, tf_list_scattered(c->b, js_in(c, 2), js_list_place(c, 1), count));
 }
 
 static void concat(struct call *c)
@@ -51,7 +51,7 @@ static void concat(struct call *c)
 /* handle, value, lengths, flow */
 static void split(struct call *c)
 {
-    js_give(c, 0, js_list_split(c, js_in(c, 1), js_in(c, 2)));
+    js_give(c, 0, tf_list_split(c->b, js_in(c, 1), js_list_place(c, 2)));
 }
 
 static void size(struct call *c)

@@ -129,9 +129,7 @@ void js_outputs_add(struct build *inner, const uint32_t *out, uint32_t count)
     for (uint32_t i = 0; i < count && inner->status == PEN_OK; i++) {
         if (out[i] == VALUE_NONE)
             return; /* an operator is missing, which is told in the end */
-        uint32_t value = build_1(inner, OP_Identity, out[i]);
-        if (inner->status == PEN_OK && inner->g->values[out[i]].kind == VALUE_SEQUENCE)
-            inner->g->values[value].kind = VALUE_SEQUENCE;
+        uint32_t value = tf_list_same(inner, out[i]);
         if (inner->status == PEN_OK && graph_output_add(inner->g, value) != PEN_OK)
             build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for outputs");
     }

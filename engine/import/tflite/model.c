@@ -5,6 +5,7 @@
 #include "graph/internal.h"
 #include "import/importer.h"
 #include "import/inventory.h"
+#include "import/build/list.h"
 #include "import/tflite/reader.h"
 
 #define SUBGRAPHS_MAX  4096  /* in a file */
@@ -157,10 +158,30 @@ void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t
         out[i] = lite_value(&s, fb_list_int(&outs, i));
 }
 
-static void graph_inputs(struct scope *s, const struct fb_list *in)
+/* What a branch is fed: values of the graph around it. */
+struct fed {
+    struct build *b;
+    const uint32_t *values;
+};
+
+/* A list, of which the file tells neither type nor shape: what stands for it outside does. */
+static void list_input(struct scope *s, struct tensor *t, struct build *outside, uint32_t value)
+{
+    const struct shape any = shape_unknown();
+    const enum pen_dtype dtype = build_dtype(outside, value);
+    t->value = build_input(s->b, t->name.at, t->name.bytes, dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &any);
+    if (t->value != VALUE_NONE)
+        s->b->g->values[t->value].kind = build_value(outside, value)->kind;
+}
+
+static void graph_inputs(struct scope *s, const struct fb_list *in, const struct fed *fed)
 {
     for (uint32_t i = 0; i < in->count && s->b->status == PEN_OK; i++) {
         struct tensor *t = &s->tensors[fb_list_int(in, i)];
+        if (fed && t->dtype == PEN_DTYPE_NONE && t->value == VALUE_NONE && fed->values[i] != VALUE_NONE) {
+            list_input(s, t, fed->b, fed->values[i]);
+            continue;
+        }
         if (t->dtype == PEN_DTYPE_NONE)
             build_stop(s->b, PEN_ERR_UNSUPPORTED, "input %u has an element type that this build does not know", i);
         if (t->value != VALUE_NONE)
@@ -186,6 +207,12 @@ static bool listed(const struct graph *g, uint32_t value)
     return false;
 }
 
+static void output_add(struct scope *s, uint32_t value)
+{
+    if (s->b->status == PEN_OK && graph_output_add(s->b->g, value) != PEN_OK)
+        build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
+}
+
 static void graph_outputs(struct scope *s, const struct fb_list *out)
 {
     struct graph *g = s->b->g;
@@ -196,6 +223,10 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
         struct shape shape;
         if (s->b->status != PEN_OK)
             return;
+        if (t->dtype == PEN_DTYPE_NONE) {
+            output_add(s, tf_list_same(s->b, value));
+            continue;
+        }
         lite_output_shape(s->b, value, t, &shape);
         const struct value *v = &g->values[value];
         struct fb_text name = s->depth == 0 ? lite_port_name(s->r, true, index, t->name) : t->name;
@@ -206,13 +237,12 @@ static void graph_outputs(struct scope *s, const struct fb_list *out)
         g->values[value].dtype = t->dtype;
         g->values[value].shape = shape;
         g->values[value].quant = t->quant;
-        if (graph_output_add(g, value) != PEN_OK)
-            build_stop(s->b, PEN_ERR_NO_MEMORY, "no memory for outputs");
+        output_add(s, value);
     }
 }
 
-/* A graph whose inputs and outputs are those of the subgraph. */
-static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, uint32_t depth)
+/* A graph whose inputs and outputs are those of the subgraph. fed: NULL for the model itself. */
+static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, uint32_t depth, const struct fed *fed)
 {
     struct scope s = {.r = r, .b = b, .depth = depth};
     struct fb_list ins, outs;
@@ -221,7 +251,7 @@ static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, ui
     struct fb_table sub = fb_list_table(&r->subgraphs, index);
     if (!scope_open(&s, &sub, &ins, &outs))
         return;
-    graph_inputs(&s, &ins);
+    graph_inputs(&s, &ins, fed);
     operators_read(&s, &sub);
     if (r->missing.count == 0)
         graph_outputs(&s, &outs);
@@ -229,7 +259,7 @@ static void subgraph_whole(struct reader *r, struct build *b, uint32_t index, ui
         lite_variables_out(&s);
 }
 
-struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
+struct graph *subgraph_child(struct call *c, uint32_t index, const uint32_t *values, uint32_t outputs)
 {
     struct graph *g = NULL;
     uint32_t in, out;
@@ -243,7 +273,8 @@ struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs)
     if (c->b->status != PEN_OK)
         return NULL;
     struct build b = {.g = g, .missing = c->b->missing, .reterr = c->b->reterr};
-    subgraph_whole(c->s->r, &b, index, c->s->depth + 1);
+    const struct fed fed = {.b = c->b, .values = values};
+    subgraph_whole(c->s->r, &b, index, c->s->depth + 1, &fed);
     build_fini(&b);
     c->b->status = b.status;
     return b.status == PEN_OK ? g : NULL;
@@ -295,7 +326,7 @@ static enum pen_status read_model(struct reader *r, struct graph *g)
         return found;
     lite_notes(r, g, &root, first);
     struct build b = {.g = g, .missing = &r->missing, .reterr = r->reterr};
-    subgraph_whole(r, &b, first, 0);
+    subgraph_whole(r, &b, first, 0, NULL);
     build_fini(&b);
     if (b.status == PEN_OK)
         b.status = build_missing_error(&r->missing, "tflite", KEPT(import_tflite), r->reterr);

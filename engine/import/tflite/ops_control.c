@@ -38,8 +38,11 @@ void lower_if(struct call *c)
     subgraph_counts(c->s->r, no_index, &no_in, &same);
     if (yes_in != count || no_in != count)
         build_stop(b, PEN_ERR_CORRUPT, "its branches take %u and %u values, not %u", yes_in, no_in, count);
-    struct graph *yes = subgraph_child(c, yes_index, c->out.count), *no = subgraph_child(c, no_index, c->out.count);
-    if (!in || !out || !yes || !no || b->missing->count > 0)
+    if (!in || !out)
+        return;
+    struct graph *yes = subgraph_child(c, yes_index, in + 1, c->out.count),
+                 *no = subgraph_child(c, no_index, in + 1, c->out.count);
+    if (!yes || !no || b->missing->count > 0)
         return;
     in[0] = lite_in(c, 0);
     for (uint32_t i = 0; i < count; i++)
@@ -49,14 +52,6 @@ void lower_if(struct call *c)
     build_graph(b, ATTR_else_branch, no);
     tf_list_kinds(b, out, c->out.count, yes, 0);
     give_all(c, out);
-}
-
-static uint32_t same(struct build *b, uint32_t x)
-{
-    uint32_t y = build_1(b, OP_Identity, x);
-    if (y != VALUE_NONE && tf_list_is_sequence(b, x))
-        b->g->values[y].kind = VALUE_SEQUENCE;
-    return y;
 }
 
 /* The shape of a carried value on every turn: what it is fed with, as far as the loop's result says the same. */
@@ -111,7 +106,7 @@ static void loop_body(struct call *c, struct build *inner, const uint32_t *start
     subgraph_inline(c->s->r, inner, cond, depth, out, count, &again, 1);
     again = build_1(inner, OP_Identity, again);
     for (uint32_t i = 0; i < count; i++)
-        out[i] = same(inner, out[i]); /* an output may be an input, a constant, or listed twice */
+        out[i] = tf_list_same(inner, out[i]); /* an output may be an input, a constant, or listed twice */
     for (uint32_t i = 0; i <= count && inner->status == PEN_OK; i++) {
         if (graph_output_add(inner->g, i == 0 ? again : out[i - 1]) != PEN_OK)
             build_stop(inner, PEN_ERR_NO_MEMORY, "no memory for outputs");

@@ -155,8 +155,8 @@ uint32_t lite_part(struct build *b, uint32_t x, int64_t which); /* 0: real, 1: i
 /* Writes the operators of subgraph `index` into b's graph: `in` stands for its inputs, *out receives what stands for its outputs. */
 void subgraph_inline(struct reader *r, struct build *b, uint32_t index, uint32_t depth, const uint32_t *in,
                      uint32_t in_count, uint32_t *out, uint32_t out_count);
-/* The same as a graph of its own beneath b's; NULL after a failure. */
-struct graph *subgraph_child(struct call *c, uint32_t index, uint32_t outputs);
+/* The same as a graph of its own beneath b's, fed with `values`, of which there are as many as it has inputs; NULL after a failure. */
+struct graph *subgraph_child(struct call *c, uint32_t index, const uint32_t *values, uint32_t outputs);
 int lite_code(const struct reader *r,
               const struct fb_table *op); /* which operator it is; -1 when the file has no such code */
 void subgraph_counts(struct reader *r, uint32_t index, uint32_t *ret_in, uint32_t *ret_out);

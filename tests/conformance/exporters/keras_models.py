@@ -5,6 +5,8 @@ import numpy as np
 import tensorflow as tf
 from keras import layers as L
 
+import list_models
+
 F32, I32, I64 = tf.float32, tf.int32, tf.int64
 FLOAT = ("float",)
 SOME = ("float", "dynamic", "int8")
@@ -332,6 +334,10 @@ function(
     loop_shrinks=(shrink, ([9, 3], F32)),
 )
 
+for list_name, list_row in list_models.functions().items():
+    body, specs, feed = (*list_row, None)[:3]
+    function("growing", LISTS, feed, **{list_name: (body, *[(list(s.shape), s.dtype) for s in specs])})
+
 # ---- entry points and state ----
 
 
@@ -464,16 +470,18 @@ add("hybrid", ("dynamic",), depthwise=depthwise_hybrid, transposed=transposed_hy
 # ---- LSTM as one operator: what Keras 2 writes ----
 
 
-def fused(units, data, steps, batch, **options):
+def fused(units, data, steps, batch, both=None, **options):
     import tf_keras
 
     chain = [tf_keras.layers.InputLayer((steps, data), batch_size=batch)]
-    chain += [tf_keras.layers.LSTM(u, return_sequences=True, **options) for u in units]
+    lstms = [tf_keras.layers.LSTM(u, return_sequences=True, **options) for u in units]
+    chain += [tf_keras.layers.Bidirectional(x, merge_mode=both) for x in lstms] if both else lstms
     model = tf_keras.Sequential(chain)
     for v in model.weights:
         v.assign(np.random.normal(0, 0.3, v.shape))
     return Saved(model, ([batch, steps, data], F32))
 
 
+add("fused", ("dynamic", "int8"), both=lambda: fused([4], 5, 6, 1, both="concat"), both_sum=lambda: fused([4], 5, 6, 1, both="sum"))
 add("fused", ("dynamic", "int8"), one=lambda: fused([32], 32, 5, 1), rows=lambda: fused([32], 35, 4, 2))
 add("fused", ("float", "int8"), small=lambda: fused([6], 4, 5, 2), two=lambda: fused([5, 7], 3, 4, 1), back=lambda: fused([6], 5, 4, 1, go_backwards=True))

@@ -127,7 +127,7 @@ def answer(blob, model, mode, arrays):
     ins = it.get_input_details()
     fed = placed(ins, arrays)
     if mode == "lists":
-        body = model.body if isinstance(model, km.Function) else lambda *a: model(list(a) if len(a) > 1 else a[0])
+        body = tf.function(model.body) if isinstance(model, km.Function) else lambda *a: model(list(a) if len(a) > 1 else a[0])
         out = body(*[tf.constant(a) for a in arrays])
         out = [np.array(y) for y in (out if isinstance(out, (list, tuple)) else [out])]
     else:

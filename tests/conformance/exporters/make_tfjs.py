@@ -115,14 +115,15 @@ def graph_work(scratch, family, name, make, rng, flags=()):
 def everything():
     """[(family, name, make(scratch, rng) -> Work)]"""
     out = []
-    for family, rows in tm.functions().items():
+    lists = {name: (*row, None)[:3] for name, row in lm.functions().items()}
+    for family, rows in {**tm.functions(), "growing": lists}.items():
         for name, row in rows.items():
             out.append((family, name, lambda s, r, f=family, n=name, row=row: function_work(s, f, n, row, r, ["--control_flow_v2=True"])))
-            if family == "control":
+            if family in ("control", "growing"):
                 out.append((family, name + ".v1", lambda s, r, f=family, n=name, row=row: function_work(s, f, n + ".v1", row, r, [])))
     for family, rows in km.FAMILIES.items():
         for name, (make, modes) in rows.items():
-            if family == "state":
+            if family in ("state", "growing"):
                 continue
             both = ["", ".v1"] if family in ("control", "recurrent") else [""]
             for kind in both:
@@ -234,6 +235,7 @@ if __name__ == "__main__":
 
     import keras
     import keras_models as km
+    import list_models as lm
     import numpy as np
     import tensorflow as tf
     import tf_keras

@@ -162,6 +162,35 @@ static void sequences_open(void)
     written_open(&w, g, NULL);
 }
 
+/* all = [-x, (x + 1)^2], where 1 is the length of the sequence that holds -x: what comes later must not take that item's memory. */
+static void item_open(void)
+{
+    static const int64_t to = 1;
+    struct onnx_writer *g = onnx_writer_new("item");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(2), NULL);
+    onnx_writer_node(g, "SequenceEmpty", ONNX_LIST(NULL), ONNX_LIST("none"), NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("minus"), NULL);
+    onnx_writer_node(g, "SequenceInsert", ONNX_LIST("none", "minus"), ONNX_LIST("one"), NULL);
+    onnx_writer_node(g, "SequenceLength", ONNX_LIST("one"), ONNX_LIST("length"), NULL);
+    onnx_writer_node(g, "Cast", ONNX_LIST("length"), ONNX_LIST("float"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "to", .i = to}, {0}});
+    onnx_writer_node(g, "Add", ONNX_LIST("x", "float"), ONNX_LIST("more"), NULL);
+    onnx_writer_node(g, "Mul", ONNX_LIST("more", "more"), ONNX_LIST("square"), NULL);
+    onnx_writer_node(g, "SequenceInsert", ONNX_LIST("one", "square"), ONNX_LIST("two"), NULL);
+    onnx_writer_node(g, "ConcatFromSequence", ONNX_LIST("two"), ONNX_LIST("all"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "axis", .i = 0}, {0}});
+    onnx_writer_output(g, "all", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    written_open(&w, g, NULL);
+}
+
+Test(values, an_item_of_a_sequence_keeps_its_memory)
+{
+    const struct pen_tensor in = WRITTEN_F32(1, WRITTEN_DIMS(2), 2, 5);
+    item_open();
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(4), WRITTEN_FLOATS(-2, -5, 9, 36));
+}
+
 Test(values, a_run_by_value_takes_sequences)
 {
     static float one[] = {1, 2, 3}, two[] = {8, 9};
