@@ -173,7 +173,7 @@ struct own {
     float (*fold)(enum fold_fn fn, const float *x, size_t n); /* n >= 1 */
     void (*fold_rows)(enum fold_fn fn, const float *x, size_t stride, size_t rows, float *y,
                       size_t n);                                       /* y[n] = fold over rows of x[rows, n] */
-    float (*exp_sum)(const float *x, float *y, size_t n, float shift); /* y = exp(x - shift); the sum */
+    float (*exp_sum)(const float *x, float *y, size_t n, float shift); /* y = exp(x - shift), 0 below 2^-125; the sum */
     float (*square_sum)(const float *x, size_t n, float mean);         /* sum of (x - mean)^2 */
     void (*affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain,
                    const float *bias);                         /* (x - mean) * scale * gain + bias */

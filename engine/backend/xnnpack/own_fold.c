@@ -129,7 +129,7 @@ float OWN(own_exp_sum)(const float *x, float *y, size_t n, float shift)
 {
     SIMD for (size_t i = 0; i < n; i++)
     {
-        y[i] = exp_f(x[i] - shift);
+        y[i] = exp_share(x[i] - shift);
     }
     return n > 0 ? fold_one(FOLD_SUM, y, n) : 0.0f;
 }

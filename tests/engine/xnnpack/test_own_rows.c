@@ -209,6 +209,25 @@ static void claims(const struct own *own)
     cr_assert(y[0] == 1.0f && y[1] == -1.0f && y[2] == 1.0f && y[3] == 0.0f, "%s: ends of erf", own->name);
 }
 
+/* Shares of a row's largest: none is subnormal, and what is masked is 0. */
+static void shares(const struct own *own)
+{
+    float row[5], y[5];
+    for (int k = 0; k <= 110000; k++) {
+        const float v = (float)k * -1e-3f;
+        row[0] = row[1] = row[2] = row[3] = row[4] = v + 0.5f;
+        const float all = own->exp_sum(row, y, 5, 0.5f);
+        const double want = exp((double)(row[2] - 0.5f));
+        const bool small = want < 0x1.4p-125;
+        cr_assert(small ? y[2] == 0.0f || y[2] >= 0x1p-126f : fabs((double)y[2] - want) <= 2e-7 * want,
+                  "%s: the share of %a is %a", own->name, (double)v, (double)y[2]);
+        cr_assert(fabsf(all - 5.0f * y[2]) <= 1e-6f * all, "%s: the sum of %a", own->name, (double)v);
+    }
+    float odd[5] = {NAN, INFINITY, -INFINITY, -10000.0f, 100.0f};
+    own->exp_sum(odd, y, 5, 0.0f);
+    cr_assert(isnan(y[0]) && y[1] == INFINITY && y[2] == 0.0f && y[3] == 0.0f && y[4] == INFINITY, "%s", own->name);
+}
+
 static void steps(const struct own *own)
 {
     float want, low, high;
@@ -249,6 +268,7 @@ Test(xnnpack_own_rows, each_table_has_the_same_results)
             turns(all[i]);
             sigmoids(all[i]);
             claims(all[i]);
+            shares(all[i]);
             steps(all[i]);
         }
     }
