@@ -261,9 +261,46 @@ static void einsum(struct call *c)
 /* ---- normalisation ---------------------------------------------------------------------------------------------------------- */
 
 /* x, scale, offset, mean, variance */
+/* Of a list with one item per channel: so that it broadcasts against data of this format. */
+static uint32_t along_channels(struct call *c, const char *format, uint32_t list)
+{
+    static const int64_t dims[PEN_MAX_RANK] = {-1, 1, 1, 1, 1, 1, 1, 1};
+    const size_t behind = strlen(strchr(format, 'C')) - 1;
+    return behind == 0 ? list : build_reshape(c->b, list, dims, (uint32_t)behind + 1);
+}
+
+/*
+ * is_training: mean and variance are those of this batch, over all axes but the channels'; inputs 3 and 4 are empty. Keras's LayerNormalization is written so, with the items to
+ * normalise as pixels and a channel for each row. tensorflow.org, api_docs/python/tf/raw_ops/FusedBatchNormV3.
+ */
+static void batch_norm_of_batch(struct call *c, const char *format)
+{
+    struct build *b = c->b;
+    int64_t axes[PEN_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 0; format[i] != '\0'; i++) {
+        if (format[i] != 'C')
+            axes[count++] = i;
+    }
+    const uint32_t list = build_i64(b, axes, count), mean = build_reduce(b, OP_ReduceMean, js_in(c, 0), list, true);
+    const uint32_t off = build_2(b, OP_Sub, js_in(c, 0), mean);
+    const uint32_t variance = build_reduce(b, OP_ReduceMean, build_2(b, OP_Mul, off, off), list, true);
+    const uint32_t epsilon = build_f32_scalar(b, js_attr_float(c, "epsilon", 0.001f));
+    const uint32_t y = build_2(b, OP_Div, off, build_1(b, OP_Sqrt, build_2(b, OP_Add, variance, epsilon)));
+    const uint32_t scaled = build_2(b, OP_Mul, y, along_channels(c, format, js_in(c, 1)));
+    js_give(c, 0, build_2(b, OP_Add, scaled, along_channels(c, format, js_in(c, 2))));
+    js_give(c, 1, build_reshape(b, mean, (const int64_t[]){-1}, 1));
+}
+
 static void fused_batch_norm(struct call *c)
 {
     char format[8];
+    const char *layout = js_attr_text(c, "data_format", format, sizeof format);
+    const struct value *mean = build_value(c->b, js_in(c, 3));
+    if (js_attr_bool(c, "is_training", true) && mean != NULL && mean->shape.rank == 1 && mean->shape.dim[0] == 0) {
+        batch_norm_of_batch(c, strchr(layout, 'C') != NULL ? layout : "NHWC");
+        return;
+    }
     uint32_t in[] = {js_in(c, 0), js_in(c, 1), js_in(c, 2), js_in(c, 3), js_in(c, 4)};
     uint32_t y = build_op(c->b, OP_BatchNormalization, in, 5);
     if (strcmp(js_attr_text(c, "data_format", format, sizeof format), "NCHW") != 0)
