@@ -101,6 +101,11 @@ void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_s
 /* After dense_init: the weights have this form. */
 void dense_form_set(struct dense *d, enum gemm_form form, size_t threads);
 size_t dense_scratch_bytes(const struct dense *d, size_t threads);
+/* Of that: the image of pairs, and behind it the part of each thread. */
+size_t dense_paired_bytes(const struct dense *d);
+size_t dense_thread_bytes(const struct dense *d);
+/* Floats from the beginning of the panels to row k0 of the panel that begins with column c. */
+size_t dense_panel_at(const struct dense *d, size_t c, size_t k0);
 /* One product of several with the same shape. */
 struct dense_item {
     const float *x, *panels, *bias, *sum; /* bias and sum may be NULL; without a bias sum may be y itself */
