@@ -266,32 +266,6 @@ void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packe
 
 /* ---- the product ---- */
 
-#define TILES_MACS  200000 /* fewer are done before tiles are set up twice */
-#define TILES_WORDS 8      /* of a run: fewer leave most of a tile empty */
-
-bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs)
-{
-#ifdef OWN_X86
-    return isa_tiles() && rows >= OWN_TILES_MR / 2 && runs <= OWN_TILES_RUNS && run_words >= TILES_WORDS &&
-           macs >= TILES_MACS;
-#else
-    (void)rows, (void)runs, (void)run_words, (void)macs;
-    return false;
-#endif
-}
-
-void qdense_tile_run(bool tiles, const struct int_tile *t)
-{
-#ifdef OWN_X86
-    if (tiles && t->m >= OWN_TILES_MR / 2) {
-        own_int_tile_tiles(t);
-        return;
-    }
-#endif
-    (void)tiles;
-    isa_bytes()->tile(t);
-}
-
 /* Sums of rows against one panel, to y[m][nr]. */
 static void sums_run(const struct qdense *d, const uint8_t *x, size_t x_stride, const uint32_t *w, size_t m, int32_t *y)
 {
@@ -303,28 +277,6 @@ static void sums_run(const struct qdense *d, const uint8_t *x, size_t x_stride, 
     }
 #endif
     isa_product()->run(rows, x_stride / 4, w, d->words, m, y);
-}
-
-void qdense_tiles_hold(bool tiles)
-{
-#ifdef OWN_X86
-    if (tiles) {
-        own_tiles_begin();
-    }
-#else
-    (void)tiles;
-#endif
-}
-
-void qdense_tiles_leave(bool tiles)
-{
-#ifdef OWN_X86
-    if (tiles) {
-        own_tiles_end();
-    }
-#else
-    (void)tiles;
-#endif
 }
 
 void qdense_init(struct qdense *d, const struct dense_image *image, const struct filter *f, size_t threads)

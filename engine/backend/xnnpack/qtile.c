@@ -1,5 +1,6 @@
 /* What products of bytes need beside their rows, whoever copies these. */
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_tiles.h"
 #include "backend/xnnpack/qdense.h"
 
 struct requantise qdense_limits(enum pen_dtype y_dtype, int32_t y_zero)
@@ -21,4 +22,54 @@ struct int_tile qdense_tile(const struct qdense *d, const struct qweights *w, si
                              .zero = d->y_zero,
                              .low = q.low,
                              .high = q.high};
+}
+
+/* ---- AMX ---- */
+
+#define TILES_MACS  200000 /* fewer are done before tiles are set up twice */
+#define TILES_WORDS 8      /* of a run: fewer leave most of a tile empty */
+
+bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs)
+{
+#ifdef OWN_X86
+    return isa_tiles() && rows >= OWN_TILES_MR / 2 && runs <= OWN_TILES_RUNS && run_words >= TILES_WORDS &&
+           macs >= TILES_MACS;
+#else
+    (void)rows, (void)runs, (void)run_words, (void)macs;
+    return false;
+#endif
+}
+
+void qdense_tile_run(bool tiles, const struct int_tile *t)
+{
+#ifdef OWN_X86
+    if (tiles && t->m >= OWN_TILES_MR / 2) {
+        own_int_tile_tiles(t);
+        return;
+    }
+#endif
+    (void)tiles;
+    isa_bytes()->tile(t);
+}
+
+void qdense_tiles_hold(bool tiles)
+{
+#ifdef OWN_X86
+    if (tiles) {
+        own_tiles_begin();
+    }
+#else
+    (void)tiles;
+#endif
+}
+
+void qdense_tiles_leave(bool tiles)
+{
+#ifdef OWN_X86
+    if (tiles) {
+        own_tiles_end();
+    }
+#else
+    (void)tiles;
+#endif
 }
