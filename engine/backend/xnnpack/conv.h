@@ -44,7 +44,7 @@ bool conv_is_dense(const struct filter *f);
 enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                           struct pen_error *reterr);
 
-/* The same for an engine of precision bf16: weights of products are rounded to it, but for windows that tiles may take (winograd.h). */
+/* The same for an engine of precision bf16: weights of products are rounded to it, but for windows that another kernel takes (conv_pack.c). */
 enum pen_status conv_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                struct pen_error *reterr);
 

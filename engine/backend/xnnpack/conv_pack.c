@@ -76,6 +76,18 @@ static enum pen_status pack_dense(const struct node *n, const struct filter *f, 
     return PEN_OK;
 }
 
+#define FIRST_K 64 /* terms of a sum */
+
+/*
+ * Another kernel takes weights of four bytes, and saves more than rounding does: Winograd's tiles, but for where AMX multiplies; there, first layers whose patches are short: an odd number of
+ * channels makes no pairs of a whole image, and copies of such patches cost more than their products.
+ */
+static bool stays_whole(const struct node *n, const struct filter *f)
+{
+    return isa_tiles() ? f->in % 2 == 1 && f->kernel_h * f->kernel_w > 1 && f->kernel_h * f->kernel_w * f->in < FIRST_K
+                       : winograd_may_take(n, f);
+}
+
 static enum pen_status pack_any(const struct graph *g, const struct node *n, bool rounded, void **ret_packed,
                                 size_t *ret_bytes, struct pen_error *reterr)
 {
@@ -94,10 +106,8 @@ static enum pen_status pack_any(const struct graph *g, const struct node *n, boo
     if (!conv_is_dense(&f)) {
         return PEN_OK;
     }
-    /* They read weights of four bytes, and save more than rounding does, but for where AMX multiplies. */
-    const bool tiles = !isa_tiles() && winograd_may_take(n, &f);
-    return rounded && OWN_KEPT_PAIRS && !tiles ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
-                                               : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
+    return rounded && OWN_KEPT_PAIRS && !stays_whole(n, &f) ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                                                            : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
 }
 
 enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,

@@ -90,9 +90,19 @@ static bool frame_make(struct build *b, struct conv *c, struct dense_image *imag
     return c->framed != NULL;
 }
 
-static bool wants_frame(const struct conv *c)
+/* An image of pairs has its padding already (dense_paired.h). */
+static bool is_paired(const struct build *b, const struct conv *c)
+{
+    return b->packed != NULL && filter_group(&c->f, b->packed, 0)->form == GEMM_PAIRS && isa_tiles() &&
+           c->f.in % 2 == 0;
+}
+
+static bool wants_frame(const struct build *b, const struct conv *c)
 {
     const struct window *w = &c->w;
+    if (is_paired(b, c)) {
+        return false;
+    }
     const bool few = c->f.in <= FRAMED_CHANNELS, narrow = w->out[1] <= FRAMED_WIDTH && dense_is_wide(w->out[1]);
     return c->f.groups == 1 && (few || narrow) && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
            w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
@@ -188,7 +198,7 @@ static enum pen_status build_dense(struct build *b, struct conv *c)
         }
         c->packed = memory + (64 - (uintptr_t)memory % 64) % 64;
     }
-    if (wants_frame(c) && !frame_make(b, c, &image)) {
+    if (wants_frame(b, c) && !frame_make(b, c, &image)) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory for the input within its padding");
     }
     dense_init(&c->dense, &image, c->f.kernel_h * c->f.kernel_w * c->f.in, c->f.out / c->f.groups, build_threads(b));

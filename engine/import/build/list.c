@@ -89,17 +89,26 @@ uint32_t tf_list_set(struct build *b, uint32_t list, uint32_t at, uint32_t item)
     return tf_sequence(b, OP_SequenceInsert, in, 3);
 }
 
+/* A subgraph in the making, ret_inner->g: its operators are told as those of the node that is built. False after a failure, and without memory. */
+static bool child_begin(struct build *b, struct build *ret_inner)
+{
+    struct graph *g = NULL;
+    if (b->status == PEN_OK && graph_new_child(b->g, &g) != PEN_OK)
+        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
+    *ret_inner =
+        (struct build){.g = g, .missing = b->missing, .reterr = b->reterr, .name = b->name, .origin = b->origin};
+    return b->status == PEN_OK;
+}
+
 /* A branch of the If below: the list that it is fed, without the item at the place it is fed when `erase`. */
 static struct graph *branch_make(struct build *b, enum pen_dtype dtype, bool erase)
 {
     static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
-    struct graph *g = NULL;
     struct shape scalar = shape_scalar();
-    if (b->status == PEN_OK && graph_new_child(b->g, &g) != PEN_OK)
-        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
-    if (b->status != PEN_OK)
+    struct build inner;
+    if (!child_begin(b, &inner))
         return NULL;
-    struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr, .name = b->name, .origin = b->origin};
+    struct graph *g = inner.g;
     uint32_t in[] = {build_input(&inner, "list", 4, dtype, &any),
                      build_input(&inner, "place", 5, PEN_DTYPE_I64, &scalar)};
     if (inner.status == PEN_OK)
@@ -253,13 +262,11 @@ uint32_t tf_list_length(struct build *b, uint32_t list)
 static struct graph *length_body(struct build *b, enum pen_dtype dtype)
 {
     static const struct shape any = {.rank = SHAPE_RANK_UNKNOWN};
-    struct graph *g = NULL;
     struct shape scalar = shape_scalar();
-    if (b->status == PEN_OK && graph_new_child(b->g, &g) != PEN_OK)
-        build_stop(b, PEN_ERR_NO_MEMORY, "no memory for a subgraph");
-    if (b->status != PEN_OK)
+    struct build inner;
+    if (!child_begin(b, &inner))
         return NULL;
-    struct build inner = {.g = g, .missing = b->missing, .reterr = b->reterr, .name = b->name, .origin = b->origin};
+    struct graph *g = inner.g;
     uint32_t turn = build_input(&inner, "turn", 4, PEN_DTYPE_I64, &scalar);
     uint32_t go = build_input(&inner, "condition", 9, PEN_DTYPE_BOOL, &scalar);
     uint32_t list = build_input(&inner, "list", 4, dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &any);

@@ -376,3 +376,26 @@ void cross_refused(struct cross *c)
     cr_assert_not_null(reason);
     cross_free(c);
 }
+
+void cross_conv_check(const struct cross_conv *r, bool constant, bool bias)
+{
+    struct cross *c = cross_new(OP_Conv);
+    cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){r->n, r->h, r->w, r->in}, false);
+    cross_range(c, -0.5f, 0.5f);
+    cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){r->out, r->in / r->groups, r->kh, r->kw}, constant);
+    if (bias) {
+        cross_input(c, PEN_DTYPE_F32, 1, &r->out, constant);
+    }
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){r->kh, r->kw});
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){r->stride, r->stride});
+    cross_ints(c, ATTR_dilations, 2, (int64_t[]){r->dilation, r->dilation});
+    cross_ints(c, ATTR_pads, 4, (int64_t[]){r->before, r->before, r->after, r->after});
+    cross_int(c, ATTR_group, r->groups);
+    if (r->act != ACT_NONE) {
+        cross_int(c, ATTR_act, r->act);
+        cross_float(c, ATTR_act_min, 0.0f);
+        cross_float(c, ATTR_act_max, 0.75f);
+    }
+    cross_check(c);
+}

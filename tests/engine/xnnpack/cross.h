@@ -42,6 +42,12 @@ void cross_backend(const struct backend_ops *ops, struct backend *backend, doubl
  */
 void cross_ask(enum pen_precision precision, enum pen_isa most, float grid);
 
+/* A convolution of f32 in NHWC, on seeded inputs: checked, freed. Its activation clamps to 0 and 0.75. */
+struct cross_conv {
+    int64_t n, h, w, in, out, kh, kw, stride, dilation, before, after, groups, act; /* before, after: padding */
+};
+void cross_conv_check(const struct cross_conv *r, bool constant, bool bias); /* constant: weights and bias */
+
 uint32_t cross_random(void); /* seeded; the same in every run */
 int64_t cross_pick(int64_t low, int64_t high);
 

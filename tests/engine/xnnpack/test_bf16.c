@@ -21,11 +21,7 @@ static void ask(enum pen_isa most)
 }
 
 /* {n, h, w, in, out, kh, kw, stride, dilation, pad before, pad after, groups, act} */
-struct row {
-    int64_t n, h, w, in, out, kh, kw, stride, dilation, before, after, groups, act;
-};
-
-static const struct row rows[] = {
+static const struct cross_conv rows[] = {
     {1, 14, 14, 32, 64, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},
     {1, 7, 7, 64, 96, 1, 1, 1, 1, 0, 0, 1, ACT_CLAMP},
     {1, 15, 13, 3, 24, 3, 3, 2, 1, 1, 1, 1, ACT_CLAMP},
@@ -48,39 +44,18 @@ static const struct row rows[] = {
     {1, 11, 20, 64, 32, 3, 1, 1, 3, 3, 3, 1, ACT_NONE},
 };
 
-static void check_conv(const struct row *r)
-{
-    struct cross *c = cross_new(OP_Conv);
-    cross_input(c, F32, 4, (int64_t[]){r->n, r->h, r->w, r->in}, false);
-    cross_range(c, -0.5f, 0.5f);
-    cross_input(c, F32, 4, (int64_t[]){r->out, r->in / r->groups, r->kh, r->kw}, true);
-    cross_input(c, F32, 1, &r->out, true);
-    cross_int(c, ATTR_layout, LAYOUT_NHWC);
-    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){r->kh, r->kw});
-    cross_ints(c, ATTR_strides, 2, (int64_t[]){r->stride, r->stride});
-    cross_ints(c, ATTR_dilations, 2, (int64_t[]){r->dilation, r->dilation});
-    cross_ints(c, ATTR_pads, 4, (int64_t[]){r->before, r->before, r->after, r->after});
-    cross_int(c, ATTR_group, r->groups);
-    if (r->act != ACT_NONE) {
-        cross_int(c, ATTR_act, r->act);
-        cross_float(c, ATTR_act_min, 0.0f);
-        cross_float(c, ATTR_act_max, 0.75f);
-    }
-    cross_check(c);
-}
-
 static void check_convs(enum pen_isa most)
 {
     ask(most);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        check_conv(&rows[i]);
+        cross_conv_check(&rows[i], true, true);
     }
     for (int i = 0; i < 40; i++) {
-        struct row r = {.n = cross_pick(1, 3),
-                        .h = cross_pick(5, 19),
-                        .w = cross_pick(5, 70),
-                        .kh = cross_pick(1, 3),
-                        .kw = cross_pick(1, 3)};
+        struct cross_conv r = {.n = cross_pick(1, 3),
+                               .h = cross_pick(5, 19),
+                               .w = cross_pick(5, 70),
+                               .kh = cross_pick(1, 3),
+                               .kw = cross_pick(1, 3)};
         r.groups = cross_pick(0, 2) == 0 ? cross_pick(1, 3) : 1;
         r.in = r.groups * (cross_pick(0, 1) == 0 ? 32 : cross_pick(1, 40));
         r.out = r.groups * cross_pick(1, 70);
@@ -88,7 +63,7 @@ static void check_convs(enum pen_isa most)
         r.dilation = cross_pick(1, 2);
         r.before = cross_pick(0, 2);
         r.after = cross_pick(0, 2);
-        check_conv(&r);
+        cross_conv_check(&r, true, true);
     }
 }
 

@@ -5,11 +5,7 @@
 #define F32 PEN_DTYPE_F32
 
 /* {n, h, w, in, out, kh, kw, stride, dilation, pad before, pad after, groups, act} */
-struct row {
-    int64_t n, h, w, in, out, kh, kw, stride, dilation, before, after, groups, act;
-};
-
-static const struct row rows[] = {
+static const struct cross_conv rows[] = {
     {1, 14, 14, 32, 64, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},    {1, 7, 7, 64, 96, 1, 1, 1, 1, 0, 0, 1, ACT_CLAMP},
     {1, 15, 13, 3, 24, 3, 3, 2, 1, 1, 1, 1, ACT_CLAMP},    {2, 9, 9, 16, 33, 3, 3, 1, 1, 1, 1, 1, ACT_NONE},
     {1, 9, 9, 16, 16, 3, 3, 1, 2, 2, 2, 1, ACT_HARDSWISH}, {1, 12, 12, 8, 8, 5, 5, 1, 1, 2, 2, 8, ACT_NONE},
@@ -19,51 +15,28 @@ static const struct row rows[] = {
     {3, 1, 1, 513, 7, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},      {1, 30, 30, 16, 1, 1, 1, 2, 1, 0, 0, 1, ACT_NONE},
 };
 
-static void check(const struct row *r, bool constant, bool bias)
-{
-    struct cross *c = cross_new(OP_Conv);
-    cross_input(c, F32, 4, (int64_t[]){r->n, r->h, r->w, r->in}, false);
-    cross_range(c, -0.5f, 0.5f);
-    cross_input(c, F32, 4, (int64_t[]){r->out, r->in / r->groups, r->kh, r->kw}, constant);
-    if (bias) {
-        cross_input(c, F32, 1, &r->out, constant);
-    }
-    cross_int(c, ATTR_layout, LAYOUT_NHWC);
-    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){r->kh, r->kw});
-    cross_ints(c, ATTR_strides, 2, (int64_t[]){r->stride, r->stride});
-    cross_ints(c, ATTR_dilations, 2, (int64_t[]){r->dilation, r->dilation});
-    cross_ints(c, ATTR_pads, 4, (int64_t[]){r->before, r->before, r->after, r->after});
-    cross_int(c, ATTR_group, r->groups);
-    if (r->act != ACT_NONE) {
-        cross_int(c, ATTR_act, r->act);
-        cross_float(c, ATTR_act_min, 0.0f);
-        cross_float(c, ATTR_act_max, 0.75f);
-    }
-    cross_check(c);
-}
-
 Test(xnnpack_conv, table_of_shapes_with_constant_weights)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        check(&rows[i], true, i % 2 == 0);
+        cross_conv_check(&rows[i], true, i % 2 == 0);
     }
 }
 
 Test(xnnpack_conv, table_of_shapes_with_computed_weights)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        check(&rows[i], false, i % 2 == 1);
+        cross_conv_check(&rows[i], false, i % 2 == 1);
     }
 }
 
 Test(xnnpack_conv, random_shapes)
 {
     for (int i = 0; i < 60; i++) {
-        struct row r = {.n = cross_pick(1, 2),
-                        .h = cross_pick(5, 19),
-                        .w = cross_pick(5, 19),
-                        .kh = cross_pick(1, 3),
-                        .kw = cross_pick(1, 3)};
+        struct cross_conv r = {.n = cross_pick(1, 2),
+                               .h = cross_pick(5, 19),
+                               .w = cross_pick(5, 19),
+                               .kh = cross_pick(1, 3),
+                               .kw = cross_pick(1, 3)};
         r.groups = cross_pick(0, 2) == 0 ? cross_pick(1, 6) : 1;
         r.in = r.groups * cross_pick(1, 40);
         r.out = r.groups * cross_pick(1, 70);
@@ -71,7 +44,7 @@ Test(xnnpack_conv, random_shapes)
         r.dilation = cross_pick(1, 2);
         r.before = cross_pick(0, 2);
         r.after = cross_pick(0, 2);
-        check(&r, true, true);
+        cross_conv_check(&r, true, true);
     }
 }
 
@@ -79,7 +52,7 @@ Test(xnnpack_conv, random_shapes)
 Test(xnnpack_conv, depthwise_of_every_form)
 {
     for (int i = 0; i < 150; i++) {
-        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(1, 12), .w = cross_pick(1, 30)};
+        struct cross_conv r = {.n = cross_pick(1, 2), .h = cross_pick(1, 12), .w = cross_pick(1, 30)};
         r.kh = cross_pick(1, 7);
         r.kw = i % 3 == 0 ? cross_pick(1, 9) : 3 + 2 * (i % 3 - 1) + 2 * (i % 2);
         r.groups = r.in = r.out = i % 5 == 0 ? cross_pick(2, 15) : cross_pick(16, 70);
@@ -89,7 +62,7 @@ Test(xnnpack_conv, depthwise_of_every_form)
         r.after = cross_pick(0, r.kw / 2);
         r.act = i % 4 == 1 ? ACT_CLAMP : i % 4 == 2 ? ACT_HARDSWISH : ACT_NONE;
         if (r.h + r.before + r.after > (r.kh - 1) * r.dilation && r.w + r.before + r.after > (r.kw - 1) * r.dilation) {
-            check(&r, true, i % 6 != 0);
+            cross_conv_check(&r, true, i % 6 != 0);
         }
     }
 }
@@ -98,7 +71,7 @@ Test(xnnpack_conv, depthwise_of_every_form)
 Test(xnnpack_conv, few_channels_in)
 {
     for (int i = 0; i < 60; i++) {
-        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(7, 20), .w = cross_pick(7, 60)};
+        struct cross_conv r = {.n = cross_pick(1, 2), .h = cross_pick(7, 20), .w = cross_pick(7, 60)};
         r.kh = cross_pick(1, 7);
         r.kw = cross_pick(1, 7);
         r.in = cross_pick(1, 4);
@@ -110,7 +83,7 @@ Test(xnnpack_conv, few_channels_in)
         r.after = cross_pick(0, 3);
         r.act = i % 3 == 1 ? ACT_CLAMP : i % 3 == 2 ? ACT_SIGMOID : ACT_NONE;
         if (r.h + r.before + r.after > (r.kh - 1) * r.dilation && r.w + r.before + r.after > (r.kw - 1) * r.dilation) {
-            check(&r, true, i % 6 != 0);
+            cross_conv_check(&r, true, i % 6 != 0);
         }
     }
 }
@@ -120,7 +93,8 @@ Test(xnnpack_conv, rows_of_whole_tiles)
 {
     const int64_t widths[] = {6, 12, 14, 18, 24, 28, 30, 42, 56, 64, 65};
     for (int i = 0; i < 66; i++) {
-        struct row r = {.n = cross_pick(1, 2), .h = cross_pick(3, 12), .kh = cross_pick(1, 5), .kw = cross_pick(2, 5)};
+        struct cross_conv r = {
+            .n = cross_pick(1, 2), .h = cross_pick(3, 12), .kh = cross_pick(1, 5), .kw = cross_pick(2, 5)};
         r.in = cross_pick(5, 28);
         r.out = cross_pick(1, 40);
         r.groups = 1;
@@ -131,7 +105,7 @@ Test(xnnpack_conv, rows_of_whole_tiles)
         r.w = (widths[i % 11] - 1) * r.stride + (r.kw - 1) * r.dilation + 1 - r.before - r.after;
         r.act = i % 3 == 1 ? ACT_CLAMP : i % 3 == 2 ? ACT_SWISH : ACT_NONE;
         if (r.w > 0 && r.h + r.before + r.after > (r.kh - 1) * r.dilation) {
-            check(&r, true, i % 6 != 0);
+            cross_conv_check(&r, true, i % 6 != 0);
         }
     }
 }
