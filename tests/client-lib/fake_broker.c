@@ -446,16 +446,16 @@ static void handle_pack(struct fake_broker *f, struct parts *p)
         messages++;
     }
     f->packing = false;
+    pthread_mutex_lock(&f->lock); /* before the answers, after which a test may ask */
+    f->seen.packs++;
+    f->seen.packed += messages;
+    pthread_mutex_unlock(&f->lock);
     if (f->going.messages > 0) {
         size_t bytes = pack_seal(&f->going);
         send_bytes(f, zmq_msg_data(&p->part[0]), zmq_msg_size(&p->part[0]), true);
         send_bytes(f, f->going.bytes, bytes, false);
     }
     pack_clear(&f->going);
-    pthread_mutex_lock(&f->lock);
-    f->seen.packs++;
-    f->seen.packed += messages;
-    pthread_mutex_unlock(&f->lock);
 }
 
 static void release_held(struct fake_broker *f)
