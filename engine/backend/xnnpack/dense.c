@@ -11,8 +11,9 @@
 #include "backend/xnnpack/patches.h"
 #include "graph/lifetime.h"
 
-#define ALONE_MACS 60000   /* a smaller product is done before another thread has begun */
-#define SHORT_MACS 1000000 /* one that is short beside a time slice (team_run_short) */
+#define ALONE_MACS  60000 /* a smaller product is done before another thread has begun */
+#define LINE_FLOATS 16
+#define SHORT_MACS  1000000 /* one that is short beside a time slice (team_run_short) */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -145,15 +146,21 @@ static void tile_rows(const struct block *b, size_t r, struct gemm_tile *t)
     }
 }
 
-static void tile_run(const struct block *b, size_t r, size_t c, const float *next)
+/* What a tile fetches while it computes: lines from `at` on, one for each k; by own_gemm_tiles `lines` for each of its steps. */
+struct ahead {
+    const float *at;
+    size_t lines;
+};
+
+static void tile_run(const struct block *b, size_t r, size_t c, struct ahead ahead)
 {
     const struct dense *d = b->d;
     const struct dense_item *i = b->item;
     const size_t mr = d->mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + dense_panel_at(d, c, b->k0),
-                          .next = next,
-                          .fetch = next != i->panels,
+                          .next = ahead.at,
+                          .fetch = ahead.lines,
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
                           .k = block_words(d, b->kc),
@@ -192,17 +199,28 @@ static const float *panel_behind(const struct block *b, size_t c)
     return b->item->panels + at;
 }
 
-/* Panel after panel: each stays in the first cache for all rows; the first two tiles fetch the next one. */
+/* Of tile `tile` of a block: all tiles of AMX share the panel that follows, so that memory is never waited for at once; others fetch it as soon as they can. */
+static struct ahead ahead_of(const struct block *b, const float *next, size_t tile)
+{
+    const struct dense *d = b->d;
+    const size_t words = block_words(d, b->kc); /* of each column */
+    if (d->tiles) {
+        const size_t panel = words * d->nr / LINE_FLOATS, steps = words / OWN_TILES_K;
+        const size_t lines = divide_up(panel, steps * divide_up(b->rows, d->mr)), from = tile * steps * lines;
+        return from < panel ? (struct ahead){next + from * LINE_FLOATS, lines} : (struct ahead){next, 0};
+    }
+    const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2; /* tiles whose lines cover a panel */
+    return (struct ahead){tile < fetching ? next + tile * words * LINE_FLOATS : b->item->panels, 0};
+}
+
+/* Panel after panel: each stays in the first cache for all rows. */
 static void panels_run(const struct block *b)
 {
     const struct dense *d = b->d;
     for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
         const float *next = panel_behind(b, c);
-        /* tiles whose prefetches, a line for each k, cover a panel */
-        const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2;
-        const size_t lines = block_words(d, b->kc);
         for (size_t r = 0, tile = 0; r < b->rows; r += d->mr, tile++) {
-            tile_run(b, r, c, tile < fetching ? next + tile * lines * 16 : b->item->panels);
+            tile_run(b, r, c, ahead_of(b, next, tile));
         }
     }
 }
@@ -364,7 +382,8 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
                 continue;
             }
             for (size_t c = b.col0; c < b.col0 + b.cols; c += d->nr) {
-                tile_run(&part, r, c, item->panels + dense_panel_at(d, c + d->nr < d->n ? c + d->nr : 0, part.k0));
+                const float *next = item->panels + dense_panel_at(d, c + d->nr < d->n ? c + d->nr : 0, part.k0);
+                tile_run(&part, r, c, (struct ahead){next, d->paired.in_place ? OWN_TILES_K : 0});
             }
         }
         act_rows(&b, r, d->rows_outer ? mr : b.rows);

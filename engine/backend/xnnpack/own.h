@@ -94,7 +94,7 @@ struct gemm_tile {
     const float *x;    /* [mr][x_stride] */
     const float *w;    /* [k][gemm_nr] */
     const float *next; /* fetched ahead, one cache line for each k: what the caller needs soon */
-    bool fetch;        /* own_gemm_tiles: where that is so alone */
+    size_t fetch;      /* own_gemm_tiles: so many lines for each OWN_TILES_K of k instead */
     const float *more; /* own_gemm_tiles: rows from `split` on, at most 16 before and behind it */
     size_t split;
     const float *bias; /* [gemm_nr], added by the first block; NULL = 0 */

@@ -82,51 +82,62 @@ INLINE void sums(const struct gemm_tile *t, float *room, const bool two_rows, co
     for (size_t band = 0; band < t->bands; band++, p.x += over, p.more += over) {
         for (size_t k = 0; k < t->k; k += OWN_TILES_K) {
             step(&p, two_rows, two_cols);
-            for (size_t i = 0; t->fetch && i < OWN_TILES_K; i++) {
-                __builtin_prefetch(next + 64 * i);
+            for (size_t i = 0; i < t->fetch; i++, next += 64) {
+                __builtin_prefetch(next);
             }
             p.x += 64;
             p.more += 64;
             p.w += 2 * 64 * OWN_TILES_K;
-            next += 64 * OWN_TILES_K;
         }
     }
     sums_store(room, two_rows, two_cols);
 }
 
-INLINE __m512 clamped(__m512 v, const struct gemm_tile *t)
+INLINE __mmask16 columns_of(size_t n)
 {
-    /* The limit is the first operand: NaN, the second one, passes. */
-    return _mm512_min_ps(_mm512_set1_ps(t->max), _mm512_max_ps(_mm512_set1_ps(t->min), v));
+    return (__mmask16)(n >= TILE_FLOATS ? 0xffffu : (1u << n) - 1);
 }
 
-/* One vector of rows [from, to) on its way out: with the bias or what earlier blocks of k gave, then the other summand, then the limits. */
-INLINE void rows_out(const struct gemm_tile *t, const float *room, size_t from, size_t to, size_t at,
-                     const __mmask16 some)
+/* How sums leave: from the bias or onto what earlier blocks of k gave; with another summand; within the limits. Constants where it is expanded. */
+struct way {
+    bool first, sum, last;
+};
+
+/* Rows [from, to). Fields are read before the loop: a store of floats might change them. */
+INLINE void rows_out(const struct gemm_tile *t, const float *room, size_t from, size_t to, const struct way way)
 {
-    const bool bias = t->first && t->bias != NULL, sum = t->last && t->sum != NULL;
-    const __m512 start = bias ? _mm512_loadu_ps(t->bias + at) : _mm512_setzero_ps();
-    float *y = t->y + from * t->y_stride + at;
-    for (size_t r = from; r < to; r++, y += t->y_stride, room += ROW_FLOATS) {
-        __m512 v = _mm512_load_ps(room + at);
-        v = _mm512_add_ps(v, t->first ? start : _mm512_maskz_loadu_ps(some, y));
-        if (sum) {
-            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(some, t->sum + r * t->sum_stride + at));
+    const __mmask16 low = columns_of(t->n), high = columns_of(t->n > TILE_FLOATS ? t->n - TILE_FLOATS : 0);
+    const size_t stride = t->y_stride, sum_stride = t->sum_stride;
+    const bool bias = way.first && t->bias != NULL;
+    const __m512 bias_low = bias ? _mm512_maskz_loadu_ps(low, t->bias) : _mm512_setzero_ps();
+    const __m512 bias_high = bias ? _mm512_maskz_loadu_ps(high, t->bias + TILE_FLOATS) : _mm512_setzero_ps();
+    const __m512 min = _mm512_set1_ps(t->min), max = _mm512_set1_ps(t->max);
+    float *y = t->y + from * stride;
+    const float *add = way.sum ? t->sum + from * sum_stride : y;
+    for (size_t r = from; r < to; r++, y += stride, room += ROW_FLOATS, add += way.sum ? sum_stride : 0) {
+        __m512 a = _mm512_load_ps(room), b = _mm512_maskz_load_ps(high, room + TILE_FLOATS);
+        a = _mm512_add_ps(a, way.first ? bias_low : _mm512_maskz_loadu_ps(low, y));
+        b = _mm512_add_ps(b, way.first ? bias_high : _mm512_maskz_loadu_ps(high, y + TILE_FLOATS));
+        if (way.sum) {
+            a = _mm512_add_ps(a, _mm512_maskz_loadu_ps(low, add));
+            b = _mm512_add_ps(b, _mm512_maskz_loadu_ps(high, add + TILE_FLOATS));
         }
-        _mm512_mask_storeu_ps(y, some, t->last ? clamped(v, t) : v);
+        if (way.last) { /* the limit is the first operand: NaN, the second one, passes */
+            a = _mm512_min_ps(max, _mm512_max_ps(min, a));
+            b = _mm512_min_ps(max, _mm512_max_ps(min, b));
+        }
+        _mm512_mask_storeu_ps(y, low, a);
+        if (high != 0) {
+            _mm512_mask_storeu_ps(y + TILE_FLOATS, high, b);
+        }
     }
 }
 
-static void column_out(const struct gemm_tile *t, const float *room, size_t at, const __mmask16 some)
+INLINE void sums_out(const struct gemm_tile *t, const float *room, const struct way way)
 {
     const size_t split = t->m < t->split ? t->m : t->split;
-    rows_out(t, room, 0, split, at, some);
-    rows_out(t, room + 16 * ROW_FLOATS, split, t->m, at, some);
-}
-
-static __mmask16 columns_of(size_t n)
-{
-    return (__mmask16)(n >= TILE_FLOATS ? 0xffffu : (1u << n) - 1);
+    rows_out(t, room, 0, split, way);
+    rows_out(t, room + 16 * ROW_FLOATS, split, t->m, way);
 }
 
 void own_gemm_tiles(const struct gemm_tile *t)
@@ -138,8 +149,13 @@ void own_gemm_tiles(const struct gemm_tile *t)
     } else {
         two_cols ? sums(t, room, false, true) : sums(t, room, false, false);
     }
-    column_out(t, room, 0, columns_of(t->n));
-    if (t->n > TILE_FLOATS) {
-        column_out(t, room, TILE_FLOATS, columns_of(t->n - TILE_FLOATS));
+    const bool sum = t->last && t->sum != NULL;
+    if (!t->last) {
+        t->first ? sums_out(t, room, (struct way){true, false, false})
+                 : sums_out(t, room, (struct way){false, false, false});
+    } else if (t->first) {
+        sum ? sums_out(t, room, (struct way){true, true, true}) : sums_out(t, room, (struct way){true, false, true});
+    } else {
+        sum ? sums_out(t, room, (struct way){false, true, true}) : sums_out(t, room, (struct way){false, false, true});
     }
 }
