@@ -4,6 +4,7 @@
 
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/window.h"
 
 /* What both pack and build derive from the weights [in, out, height, width]. */
@@ -87,35 +88,61 @@ static void product_turn(const struct kernel *k, const float *w, const float *bi
     }
 }
 
-enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
-                                  struct pen_error *reterr)
+/* All products, by way of turned[k->in + 1][columns]. */
+static enum pen_status products_pack(const struct kernel *k, const float *w, const float *bias, enum gemm_form form,
+                                     float *turned, uint8_t *packed)
+{
+    const size_t columns = columns_of(k), one = dense_form_bytes(form, k->in, columns);
+    const struct dense_matrix matrix = {.w = turned,
+                                        .bias = turned + k->in * columns,
+                                        .k_stride = columns,
+                                        .n_stride = 1,
+                                        .k = k->in,
+                                        .n = columns,
+                                        .alpha = 1.0f};
+    enum pen_status status = PEN_OK;
+    for (size_t i = 0; i < products_of(k) && status == PEN_OK; i++) {
+        product_turn(k, w, bias, i, turned, turned + k->in * columns);
+        status = dense_pack_form((struct dense_weights *)(void *)(packed + i * one), form, &matrix);
+    }
+    return status;
+}
+
+enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, enum gemm_form form, void **ret_packed,
+                                  size_t *ret_bytes, struct pen_error *reterr)
 {
     const struct kernel k = kernel_of(&node_in(g, n, 1)->shape);
     const struct value *bias = node_in(g, n, 2);
-    const size_t columns = columns_of(&k), one = dense_weights_bytes(k.in, columns), bytes = products_of(&k) * one;
+    const size_t columns = columns_of(&k), bytes = products_of(&k) * dense_form_bytes(form, k.in, columns);
     uint8_t *packed = packed_alloc(bytes);
     float *turned = malloc((k.in + 1) * columns * sizeof *turned + 64);
-    if (packed == NULL || turned == NULL) {
-        free(packed);
-        free(turned);
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
-    }
-    for (size_t i = 0; i < products_of(&k); i++) {
-        float *turned_bias = turned + k.in * columns;
-        product_turn(&k, node_in(g, n, 1)->data, bias != NULL ? bias->data : NULL, i, turned, turned_bias);
-        dense_pack((struct dense_weights *)(void *)(packed + i * one), turned, columns, 1, turned_bias, k.in, columns);
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    if (packed != NULL && turned != NULL) {
+        status = products_pack(&k, node_in(g, n, 1)->data, bias != NULL ? bias->data : NULL, form, turned, packed);
     }
     free(turned);
+    if (status != PEN_OK) {
+        free(packed);
+        return pen_error_set(reterr, status, "xnnpack: no memory for the weights of node %s", n->name);
+    }
     *ret_packed = packed;
     *ret_bytes = bytes;
     return PEN_OK;
+}
+
+enum pen_status deconv_tiles_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed,
+                                       size_t *ret_bytes, struct pen_error *reterr)
+{
+    const enum gemm_form form = !OWN_KEPT_PAIRS ? GEMM_F32 : isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, form, ret_packed, ret_bytes, reterr) : PEN_OK;
 }
 
 static enum pen_status tiles_bind(struct step *s, struct run *r)
 {
     struct tiles *t = s->state;
     const struct kernel *k = &t->k;
-    const size_t products = products_of(k), one = dense_weights_bytes(k->in, columns_of(k)), width = t->dense.m;
+    const size_t products = products_of(k), one = dense_form_bytes(t->dense.form, k->in, columns_of(k));
+    const size_t width = t->dense.m;
     (void)r;
     t->dense.image.pixel_stride = s->in_row[0];
     t->dense.y_stride = k->width * s->out_row;
@@ -153,7 +180,9 @@ enum pen_status deconv_tiles_build(struct build *b)
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct act act = act_read(b->n);
+    const struct dense_weights *first = b->packed;
     dense_init_matrix(&t->dense, (size_t)x->dim[2], k.in, columns_of(&k), k.in, build_threads(b));
+    dense_form_set(&t->dense, first->form, build_threads(b));
     t->dense.min = act.min;
     t->dense.max = act.max;
     t->dense.act = act;
@@ -163,7 +192,10 @@ enum pen_status deconv_tiles_build(struct build *b)
     b->step->state = t;
     b->step->bind = tiles_bind;
     b->step->run = tiles_run;
-    b->step->kernel = "own gemm of windows side by side";
+    b->step->kernel = t->dense.tiles              ? "own gemm of windows side by side, bf16 in AMX tiles"
+                      : first->form == GEMM_PAIRS ? "own gemm of windows side by side, bf16 by its instruction"
+                      : first->form == GEMM_BF16  ? "own gemm of windows side by side, weights of bf16"
+                                                  : "own gemm of windows side by side";
     b->step->why = "the kernel is as large as the stride: no two inputs meet in an output";
     return PEN_OK;
 }

@@ -52,6 +52,8 @@ const float *dense_bias(const struct dense_weights *p); /* NULL when there is no
 size_t dense_packed_floats(size_t k, size_t n);
 /* The panels alone, into memory of dense_packed_floats. */
 void dense_pack_into(float *panels, const float *w, size_t k_stride, size_t n_stride, size_t k, size_t n);
+/* As pairs of bf16, into panels of dense_form_floats(GEMM_PAIRS, k, n); where isa_pairs(). */
+void dense_pairs_into(float *panels, const float *x, size_t k_stride, size_t n_stride, size_t k, size_t n);
 
 /* An image whose patches are the rows of x. A plain matrix [m, k] is one with width 1, 1 x 1 kernel. NHWC, one group. */
 struct dense_image {

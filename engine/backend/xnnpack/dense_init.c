@@ -12,8 +12,10 @@
 #define ROWS_BLOCK   224 /* rows that share one pass over the weights: of 256 floats they have 229 KiB of L2 */
 #define TILES_BLOCK  16  /* and at most so many tiles */
 #define PANELS_LEAST 4   /* of a unit: its rows are copied for at least so many */
-#define TILES_DEPTH  256 /* so many pairs of bf16, of 32 rows and 32 columns, fit the first cache together */
-#define TILES_ROWS   5   /* fewer are sooner multiplied without tiles, which take 16 at a time */
+#define TILES_DEPTH                                                                                                    \
+    192 /* terms of a block: 32 rows, 32 columns and those that are fetched ahead fit the first cache together */
+#define ROWS_DEPTH 256 /* the same of 32 rows alone, where columns are read from the second cache anyway */
+#define TILES_ROWS 5   /* fewer are sooner multiplied without tiles, which take 16 at a time */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -113,6 +115,13 @@ void dense_init(struct dense *d, const struct dense_image *image, size_t k, size
     blocks_choose(d, threads);
 }
 
+/* Blocks of about the same depth, of whole tiles. */
+static size_t even_depth(size_t k, size_t most)
+{
+    const size_t whole = 2 * OWN_TILES_K, blocks = divide_up(k, most);
+    return blocks > 0 ? divide_up(divide_up(k, blocks), whole) * whole : whole;
+}
+
 void dense_form_set(struct dense *d, enum gemm_form form, size_t threads)
 {
     d->form = form;
@@ -123,10 +132,12 @@ void dense_form_set(struct dense *d, enum gemm_form form, size_t threads)
     if (d->tiles) {
         d->mr = OWN_TILES_MR;
         dense_paired_init(d);
-        d->depth = d->paired.in_place ? d->k : TILES_DEPTH;
     }
 #endif
     blocks_choose(d, threads);
+    if (d->tiles) {
+        d->depth = d->paired.in_place ? d->k : even_depth(d->k, d->rows_outer ? ROWS_DEPTH : TILES_DEPTH);
+    }
 }
 
 struct dense_image dense_image_of_window(const struct window *w, size_t channels)

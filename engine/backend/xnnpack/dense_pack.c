@@ -170,51 +170,121 @@ static uint16_t half_of(enum gemm_form form, float x)
     return form == GEMM_F16 ? pen_f32_to_f16(x) : pen_f32_to_bf16(x);
 }
 
-/* A panel [k][nr] of floats to the form's. */
-static void panel_turn(enum gemm_form form, const float *from, size_t k, size_t nr, uint16_t *to)
+#define STAGE_WORDS 64 /* of a row of pairs */
+
+#ifdef OWN_PAIRS
+/* Columns that lie in memory one after the other: their pairs are turned by way of a stage. */
+static void columns_pair(uint32_t *panel, const float *x, size_t n_stride, size_t k, size_t width)
 {
-    if (form != GEMM_PAIRS) {
-        for (size_t i = 0; i < k * nr; i++) {
-            to[i] = half_of(form, from[i]);
+    const size_t nr = isa_own()->gemm_nr;
+    uint32_t stage[STAGE_ROWS * STAGE_WORDS];
+    for (size_t c = 0; c < width; c += STAGE_ROWS) {
+        const size_t rows = width - c < STAGE_ROWS ? width - c : STAGE_ROWS;
+        for (size_t i = 0; i < k; i += 2 * STAGE_WORDS) {
+            const size_t count = k - i < 2 * STAGE_WORDS ? k - i : 2 * STAGE_WORDS;
+            for (size_t r = 0; r < rows; r++) {
+                own_pairs_make(x + (c + r) * n_stride + i, stage + r * STAGE_WORDS, count);
+            }
+            isa_own()->transpose(stage, STAGE_WORDS, panel + i / 2 * nr + c, nr, rows, (count + 1) / 2);
         }
+    }
+}
+
+/* Rows that lie in memory one after the other, in blocks as rows_pack. */
+static void rows_pair(uint32_t *panels, const float *x, size_t k_stride, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr, words = dense_pairs(k);
+    for (size_t i = 0; i < k; i += ROWS_BLOCK) {
+        const size_t end = k - i < ROWS_BLOCK ? k : i + ROWS_BLOCK;
+        for (size_t j = 0; j < n; j += nr) {
+            for (size_t r = i; r < end; r += 2) {
+                const float *even = x + r * k_stride + j;
+                own_pairs_lay(even, r + 1 < k ? even + k_stride : NULL, panels + j * words + r / 2 * nr,
+                              n - j < nr ? n - j : nr);
+            }
+        }
+    }
+}
+
+/* Rows and columns of any distance. */
+static void numbers_pair(uint32_t *panel, const float *x, size_t k_stride, size_t n_stride, size_t k, size_t width)
+{
+    for (size_t i = 0; i < k; i += 2, panel += isa_own()->gemm_nr) {
+        for (size_t c = 0; c < width; c++) {
+            const float *even = x + i * k_stride + c * n_stride;
+            own_pairs_lay(even, i + 1 < k ? even + k_stride : NULL, panel + c, 1);
+        }
+    }
+}
+
+void dense_pairs_into(float *panels, const float *x, size_t k_stride, size_t n_stride, size_t k, size_t n)
+{
+    const size_t nr = isa_own()->gemm_nr, words = dense_pairs(k);
+    uint32_t *to = (uint32_t *)(void *)panels;
+    for (size_t j = 0; j < n; j += nr) { /* what fills the last panel, and the last tile of each */
+        const size_t from = n - j < nr ? 0 : (k + 1) / 2 * nr;
+        memset(to + j * words + from, 0, (words * nr - from) * sizeof *to);
+    }
+    if (n_stride == 1) {
+        rows_pair(to, x, k_stride, k, n);
         return;
     }
-    for (size_t i = 0; i < k; i++) {
-        for (size_t c = 0; c < nr; c++) {
-            to[(i / 2 * nr + c) * 2 + i % 2] = half_of(form, from[i * nr + c]);
+    for (size_t j = 0; j < n; j += nr) {
+        const size_t width = n - j < nr ? n - j : nr;
+        if (k_stride == 1) {
+            columns_pair(to + j * words, x + j * n_stride, n_stride, k, width);
+        } else {
+            numbers_pair(to + j * words, x + j * n_stride, k_stride, n_stride, k, width);
         }
     }
-    for (size_t c = 0; k % 2 == 1 && c < nr; c++) {
-        to[(k / 2 * nr + c) * 2 + 1] = 0;
+}
+#else
+void dense_pairs_into(float *panels, const float *x, size_t k_stride, size_t n_stride, size_t k, size_t n)
+{
+    (void)panels, (void)x, (void)k_stride, (void)n_stride, (void)k, (void)n; /* no form of this build has pairs */
+}
+#endif
+
+/* Columns [j, j + width) of w, by way of a panel of floats. */
+static void panel_turn(enum gemm_form form, const struct dense_matrix *w, size_t j, float *panel, float *to)
+{
+    const size_t nr = isa_own()->gemm_nr, width = w->n - j < nr ? w->n - j : nr, count = w->k * nr;
+    dense_pack_into(panel, w->w + j * w->n_stride, w->k_stride, w->n_stride, w->k, width);
+    for (size_t i = 0; w->alpha != 1.0f && i < count; i++) {
+        panel[i] *= w->alpha;
     }
-    const size_t filled = (k + 1) / 2 * nr * 2;
-    memset(to + filled, 0, (dense_pairs(k) * nr * 2 - filled) * sizeof *to);
+    if (form == GEMM_F32) {
+        memcpy(to, panel, count * sizeof *to);
+    } else if (form == GEMM_PAIRS) {
+        dense_pairs_into(to, panel, nr, 1, w->k, nr);
+    } else {
+        uint16_t *half = (uint16_t *)(void *)to;
+        for (size_t i = 0; i < count; i++) {
+            half[i] = half_of(form, panel[i]);
+        }
+    }
 }
 
 enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w)
 {
     const size_t nr = isa_own()->gemm_nr;
+    const bool plain = w->alpha == 1.0f && !is_askew(w->w);
     if (form == GEMM_F32 && w->alpha == 1.0f) {
         dense_pack(p, w->w, w->k_stride, w->n_stride, w->bias, w->k, w->n);
         return PEN_OK;
     }
-    float *panel = malloc((w->k * nr + 1) * sizeof *panel);
-    if (panel == NULL) {
-        return PEN_ERR_NO_MEMORY;
-    }
-    for (size_t j = 0; j < w->n; j += nr) {
-        dense_pack_into(panel, w->w + j * w->n_stride, w->k_stride, w->n_stride, w->k, w->n - j < nr ? w->n - j : nr);
-        for (size_t i = 0; w->alpha != 1.0f && i < w->k * nr; i++) {
-            panel[i] *= w->alpha;
+    if (form == GEMM_PAIRS && plain) {
+        dense_pairs_into(p->data, w->w, w->k_stride, w->n_stride, w->k, w->n);
+    } else {
+        float *panel = malloc((w->k * nr + 1) * sizeof *panel);
+        if (panel == NULL) {
+            return PEN_ERR_NO_MEMORY;
         }
-        float *to = p->data + dense_form_floats(form, w->k, j);
-        if (form == GEMM_F32) {
-            memcpy(to, panel, w->k * nr * sizeof *to);
-        } else {
-            panel_turn(form, panel, w->k, nr, (uint16_t *)(void *)to);
+        for (size_t j = 0; j < w->n; j += nr) {
+            panel_turn(form, w, j, panel, p->data + dense_form_floats(form, w->k, j));
         }
+        free(panel);
     }
-    free(panel);
     p->form = form;
     dense_bias_put(p, w->bias, w->k, w->n);
     return PEN_OK;

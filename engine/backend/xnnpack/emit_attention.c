@@ -129,7 +129,7 @@ static void blocks_init(struct build *b, struct attention *q)
         f->terms[0].fill = a->mask_false;
         memcpy(f->terms[0].step, a->mask_step, sizeof a->mask_step);
     }
-    flash_init(f, build_threads(b));
+    flash_init(f, build_config(b)->precision, build_threads(b));
     b->step->kernel = q->in_blocks ? "own attention in blocks of queries and keys" : "own attention, row by row";
     b->step->why = q->in_blocks                       ? "its scores stay in the cache"
                    : build_out(b, OUT_SCORES) != NULL ? "somebody reads the scores"

@@ -169,7 +169,7 @@ static enum pen_status create(struct build *b, struct deconv *d, struct xc_conv 
 static enum pen_status deconv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                    struct pen_error *reterr)
 {
-    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, ret_packed, ret_bytes, reterr) : PEN_OK;
+    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, GEMM_F32, ret_packed, ret_bytes, reterr) : PEN_OK;
 }
 
 static enum pen_status deconv_build(struct build *b)

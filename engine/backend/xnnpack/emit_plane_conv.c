@@ -1,4 +1,5 @@
 #include "backend/xnnpack/conv.h"
+#include "backend/xnnpack/deconv_tiles.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/planes.h"
@@ -174,7 +175,11 @@ static enum pen_status either_pack_bf16(const struct graph *g, const struct node
 {
     *ret_packed = NULL;
     *ret_bytes = 0;
-    return emit_conv.supports(g, n, NULL) ? conv_pack_bf16(g, n, ret_packed, ret_bytes, reterr) : PEN_OK;
+    if (!form_of(n)->fast->supports(g, n, NULL)) {
+        return PEN_OK;
+    }
+    return form_of(n) == &conv_form ? conv_pack_bf16(g, n, ret_packed, ret_bytes, reterr)
+                                    : deconv_tiles_pack_bf16(g, n, ret_packed, ret_bytes, reterr);
 }
 
 static enum pen_status either_build(struct build *b)

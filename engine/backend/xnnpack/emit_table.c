@@ -20,7 +20,10 @@ const struct joiner *emitter_joiner(enum op op)
     return op < OP_COUNT ? joiners[op] : NULL;
 }
 
-static const struct emitter *const rounding[OP_COUNT] = {[OP_Conv] = KEPT_ROW(xnnpack_Conv, &emit_conv_bf16)};
+static const struct emitter *const rounding[OP_COUNT] = {
+    [OP_Conv] = KEPT_ROW(xnnpack_Conv, &emit_conv_bf16),
+    [OP_ConvTranspose] = KEPT_ROW(xnnpack_ConvTranspose, &emit_conv_bf16),
+};
 
 const struct emitter *emitter_find_for(enum op op, enum pen_precision precision)
 {

@@ -5,20 +5,28 @@
 
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/own_kept.h"
+#include "backend/xnnpack/own_tiles.h"
 
 #define KEYS_BLOCK                                                                                                     \
     256 /* of one round: scores of 56 queries take 56 KiB, packed keys and values of 64 columns 64 KiB each */
-#define TILES_UNIT 4 /* row tiles of one unit of work */
+#define TILES_UNIT 4 /* row tiles of one unit of work, at most; half as many of AMX, which are more rows */
 
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
 }
 
-/* Packed keys of one head: panels of `nr` keys; packed values: for each block of keys, panels of `nr` columns. */
-static size_t keys_floats(const struct flash *f)
+/* Words of so many terms of a sum: floats, or pairs of bf16. */
+static size_t words_of(const struct flash *f, size_t terms)
 {
-    return round_up(f->keys, isa_own()->gemm_nr) * f->size;
+    return f->tiles ? dense_pairs(terms) : terms;
+}
+
+/* Packed keys of one head: panels of `nr` keys; packed values: for each block of keys, panels of `nr` columns. */
+static size_t keys_words(const struct flash *f)
+{
+    return round_up(f->keys, isa_own()->gemm_nr) * words_of(f, f->size);
 }
 
 static size_t values_width(const struct flash *f)
@@ -26,50 +34,74 @@ static size_t values_width(const struct flash *f)
     return round_up(f->value_size, isa_own()->gemm_nr);
 }
 
-static size_t head_floats(const struct flash *f)
+/* Where the values of the block that begins with this key are. */
+static size_t values_at(const struct flash *f, size_t key)
 {
-    return round_up(keys_floats(f) + f->keys * values_width(f), 16);
+    return keys_words(f) + key / KEYS_BLOCK * words_of(f, KEYS_BLOCK) * values_width(f);
+}
+
+static size_t head_words(const struct flash *f)
+{
+    return round_up(values_at(f, f->keys) + words_of(f, f->keys % KEYS_BLOCK) * values_width(f), 16);
 }
 
 /* Rows are not a power of two apart, or all of them meet in one cache set. */
-static size_t row_floats(size_t n)
+static size_t row_words(size_t n)
 {
     return round_up(n, 16) + 16;
 }
 
 struct flash_room {
-    float *q, *scores, *sums; /* [block][size], [block][keys of a round], [block][value_size] */
-    float *largest, *total;   /* [block] */
+    float *q, *scores, *shares, *sums; /* [block] rows of: words of size, keys of a round, words of these, value_size */
+    float *largest, *total;            /* [block] */
+    float *row;                        /* [size] */
 };
 
-static size_t room_floats(const struct flash *f)
+/* Shares take the place of scores where they are floats. */
+static size_t shares_words(const struct flash *f)
 {
-    return round_up(f->block * (row_floats(f->size) + row_floats(KEYS_BLOCK) + row_floats(values_width(f)) + 2), 16);
+    return f->tiles ? row_words(words_of(f, KEYS_BLOCK)) : 0;
+}
+
+static size_t room_words(const struct flash *f)
+{
+    const size_t row =
+        row_words(words_of(f, f->size)) + row_words(KEYS_BLOCK) + shares_words(f) + row_words(values_width(f)) + 2;
+    return round_up(f->block * row + row_words(f->size), 16);
 }
 
 static struct flash_room room_of(const struct flash *f, float *at)
 {
     struct flash_room r = {.q = at};
-    r.scores = r.q + f->block * row_floats(f->size);
-    r.sums = r.scores + f->block * row_floats(KEYS_BLOCK);
-    r.largest = r.sums + f->block * row_floats(values_width(f));
+    r.scores = r.q + f->block * row_words(words_of(f, f->size));
+    r.shares = r.scores + f->block * row_words(KEYS_BLOCK);
+    r.sums = r.shares + f->block * shares_words(f);
+    r.largest = r.sums + f->block * row_words(values_width(f));
     r.total = r.largest + f->block;
+    r.row = r.total + f->block;
     return r;
 }
 
-void flash_init(struct flash *f, size_t threads)
+/* Rows of one product. */
+static size_t rows_of_tile(const struct flash *f)
 {
-    const size_t mr = isa_own()->gemm_mr;
+    return f->tiles ? OWN_TILES_MR : isa_own()->gemm_mr;
+}
+
+void flash_init(struct flash *f, enum pen_precision precision, size_t threads)
+{
+    f->tiles = OWN_KEPT_PAIRS && precision == PEN_PRECISION_BF16 && isa_tiles();
+    const size_t mr = rows_of_tile(f), most = f->tiles ? TILES_UNIT / 2 : TILES_UNIT;
     size_t tiles = (f->queries + mr - 1) / mr, heads = f->batch * f->heads;
     size_t wanted = heads >= 4 * threads ? 1 : (4 * threads + heads - 1) / (heads > 0 ? heads : 1);
     size_t unit = tiles / wanted;
-    f->block = (unit < 1 ? 1 : unit > TILES_UNIT ? TILES_UNIT : unit) * mr;
+    f->block = (unit < 1 ? 1 : unit > most ? most : unit) * mr;
 }
 
 size_t flash_scratch_bytes(const struct flash *f, size_t threads)
 {
     size_t heads = f->batch * f->kv_heads;
-    return (heads * head_floats(f) + (threads > 0 ? threads : 1) * room_floats(f)) * sizeof(float) + 64;
+    return (heads * head_words(f) + (threads > 0 ? threads : 1) * room_words(f)) * sizeof(float) + 64;
 }
 
 struct flash_job {
@@ -79,39 +111,62 @@ struct flash_job {
     size_t blocks; /* units of one head */
 };
 
+static void panels_pack(const struct flash *f, float *to, const float *x, size_t k_stride, size_t n_stride, size_t k,
+                        size_t n)
+{
+    if (f->tiles) {
+        dense_pairs_into(to, x, k_stride, n_stride, k, n);
+    } else {
+        dense_pack_into(to, x, k_stride, n_stride, k, n);
+    }
+}
+
 static void pack_task(void *context, size_t unit)
 {
     const struct flash_job *j = context;
     const struct flash *f = j->f;
     const size_t b = unit / f->kv_heads, h = unit % f->kv_heads;
     const float *k = j->d->k + b * f->k.batch + h * f->k.head, *v = j->d->v + b * f->v.batch + h * f->v.head;
-    float *to = j->heads + unit * head_floats(f);
-    dense_pack_into(to, k, f->k.col, f->k.row, f->size, f->keys);
-    to += keys_floats(f);
+    float *to = j->heads + unit * head_words(f);
+    panels_pack(f, to, k, f->k.col, f->k.row, f->size, f->keys);
     for (size_t at = 0; at < f->keys; at += KEYS_BLOCK) {
         size_t count = f->keys - at < KEYS_BLOCK ? f->keys - at : KEYS_BLOCK;
-        dense_pack_into(to + at * values_width(f), v + at * f->v.row, f->v.row, f->v.col, count, f->value_size);
+        panels_pack(f, to + values_at(f, at), v + at * f->v.row, f->v.row, f->v.col, count, f->value_size);
     }
 }
 
-/* y [m, n] = x [m, k] * panels w, or y += ... where it is not the first; rows of x and y beyond m are there up to whole tiles. */
-static void product(const struct gemm_tile *all)
+static void tile_call(const struct flash *f, struct gemm_tile *t)
 {
-    const struct own *own = isa_own();
-    for (size_t c = 0; c < all->n; c += own->gemm_nr) {
-        for (size_t r = 0; r < all->m; r += own->gemm_mr) {
+#ifdef OWN_X86
+    if (OWN_KEPT_PAIRS && f->tiles) {
+        t->split = OWN_TILES_MR / 2;
+        t->more = t->x + t->split * t->x_stride;
+        own_gemm_tiles(t);
+        return;
+    }
+#endif
+    (void)f;
+    isa_own()->gemm(t);
+}
+
+/* y [m, n] = x [m, k] * panels w, or y += ... where it is not the first; rows of x and y beyond m are there up to whole tiles. */
+static void product(const struct flash *f, const struct gemm_tile *all)
+{
+    const size_t nr = isa_own()->gemm_nr, mr = rows_of_tile(f);
+    for (size_t c = 0; c < all->n; c += nr) {
+        for (size_t r = 0; r < all->m; r += mr) {
             struct gemm_tile t = *all;
             t.x += r * t.x_stride;
             t.w += c * t.k;
             t.next = t.w;
             t.y += r * t.y_stride + c;
-            t.m = all->m - r < own->gemm_mr ? all->m - r : own->gemm_mr;
-            t.n = all->n - c < own->gemm_nr ? all->n - c : own->gemm_nr;
+            t.m = all->m - r < mr ? all->m - r : mr;
+            t.n = all->n - c < nr ? all->n - c : nr;
             t.bands = 1;
             t.last = true;
             t.min = -INFINITY;
             t.max = INFINITY;
-            own->gemm(&t);
+            tile_call(f, &t);
         }
     }
 }
@@ -171,37 +226,74 @@ static void softcap(const struct flash *f, float *scores, size_t n)
     }
 }
 
+static float row_largest(const struct flash *f, const float *scores, size_t n)
+{
+#ifdef OWN_X86
+    if (OWN_KEPT_PAIRS && f->tiles) {
+        return own_tiles_largest(scores, n);
+    }
+#endif
+    (void)f;
+    return isa_own()->fold(FOLD_MAX, scores, n);
+}
+
+/* The sum of their exponentials, which are written to `shares`; with largest = -INFINITY all are 0. */
+static float row_exponentials(const struct flash *f, float *scores, size_t n, float largest, float *shares)
+{
+    if (largest == -INFINITY) { /* nothing seen yet */
+        memset(shares, 0, words_of(f, n) * sizeof *shares);
+        return 0.0f;
+    }
+#ifdef OWN_X86
+    if (OWN_KEPT_PAIRS && f->tiles) {
+        return own_tiles_shares(scores, (uint32_t *)(void *)shares, n, largest);
+    }
+#endif
+    return isa_own()->exp_sum(scores, shares, n, largest);
+}
+
 /* Scores of one row and round become exponentials; the row's sums so far are scaled to the same largest score. */
 static void row_shares(const struct flash *f, struct flash_room *room, size_t i, float *scores, size_t n)
 {
-    const struct own *own = isa_own();
-    const float before = room->largest[i], here = own->fold(FOLD_MAX, scores, n);
+    const float before = room->largest[i], here = row_largest(f, scores, n);
     const float largest = before > here || before != before ? before : here; /* NaN stays */
-    float *sums = room->sums + i * row_floats(values_width(f));
+    float *sums = room->sums + i * row_words(values_width(f));
     room->largest[i] = largest;
-    if (largest == -INFINITY) { /* nothing seen yet */
-        memset(scores, 0, n * sizeof *scores);
-        return;
-    }
     if (before != largest) {
         const float factor = before == -INFINITY ? 0.0f : expf(before - largest);
-        own->affine(sums, sums, f->value_size, 0.0f, factor, NULL, NULL);
+        if (before != -INFINITY) { /* else they are 0 */
+            isa_own()->affine(sums, sums, f->value_size, 0.0f, factor, NULL, NULL);
+        }
         room->total[i] *= factor;
     }
-    room->total[i] += own->exp_sum(scores, scores, n, largest);
+    room->total[i] += row_exponentials(f, scores, n, largest, f->tiles ? room->shares + i * shares_words(f) : scores);
+}
+
+/* A row of floats as the first operand of a product; `to` has whole tiles. */
+static void row_pair(const float *x, size_t n, float *to)
+{
+#ifdef OWN_PAIRS
+    const size_t pairs = (n + 1) / 2;
+    own_pairs_make(x, (uint32_t *)(void *)to, n);
+    memset(to + pairs, 0, (dense_pairs(n) - pairs) * sizeof *to);
+#else
+    (void)x, (void)n, (void)to;
+#endif
 }
 
 static void queries_load(const struct flash_job *j, const float *q, size_t rows, struct flash_room *room)
 {
     const struct flash *f = j->f;
     for (size_t i = 0; i < rows; i++, q += f->q.row) {
-        float *to = room->q + i * row_floats(f->size);
+        float *words = room->q + i * row_words(words_of(f, f->size)), *to = f->tiles ? room->row : words;
         if (f->q.col == 1) {
             isa_own()->affine(q, to, f->size, 0.0f, f->scale, NULL, NULL);
-            continue;
         }
-        for (size_t c = 0; c < f->size; c++) {
+        for (size_t c = 0; f->q.col != 1 && c < f->size; c++) {
             to[c] = q[c * f->q.col] * f->scale;
+        }
+        if (f->tiles) {
+            row_pair(to, f->size, words);
         }
     }
 }
@@ -210,7 +302,7 @@ static void results_store(const struct flash_job *j, float *y, size_t rows, cons
 {
     const struct flash *f = j->f;
     for (size_t i = 0; i < rows; i++, y += f->y.row) {
-        float *sums = room->sums + i * row_floats(values_width(f));
+        float *sums = room->sums + i * row_words(values_width(f));
         bool none = room->largest[i] == -INFINITY;
         float factor = none ? (f->hidden_zero ? 0.0f : NAN) : 1.0f / room->total[i];
         if (f->y.col == 1) {
@@ -227,16 +319,16 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
                       struct flash_room *room)
 {
     const struct flash *f = j->f;
-    const size_t n = f->keys - key < KEYS_BLOCK ? f->keys - key : KEYS_BLOCK, stride = row_floats(KEYS_BLOCK);
-    product(&(struct gemm_tile){.x = room->q,
-                                .x_stride = row_floats(f->size),
-                                .w = head + key * f->size,
-                                .k = f->size,
-                                .n = n,
-                                .y = room->scores,
-                                .y_stride = stride,
-                                .m = rows,
-                                .first = true});
+    const size_t n = f->keys - key < KEYS_BLOCK ? f->keys - key : KEYS_BLOCK, stride = row_words(KEYS_BLOCK);
+    product(f, &(struct gemm_tile){.x = room->q,
+                                   .x_stride = row_words(words_of(f, f->size)),
+                                   .w = head + key * words_of(f, f->size),
+                                   .k = words_of(f, f->size),
+                                   .n = n,
+                                   .y = room->scores,
+                                   .y_stride = stride,
+                                   .m = rows,
+                                   .first = true});
     for (size_t i = 0; i < rows; i++) {
         float *scores = room->scores + i * stride;
         const size_t row[3] = {at[0], at[1], at[2] + i};
@@ -248,26 +340,25 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
         }
         row_shares(f, room, i, scores, n);
     }
-    product(&(struct gemm_tile){.x = room->scores,
-                                .x_stride = stride,
-                                .w = head + keys_floats(f) + key * values_width(f),
-                                .k = n,
-                                .n = f->value_size,
-                                .y = room->sums,
-                                .y_stride = row_floats(values_width(f)),
-                                .m = rows});
+    product(f, &(struct gemm_tile){.x = f->tiles ? room->shares : room->scores,
+                                   .x_stride = f->tiles ? shares_words(f) : stride,
+                                   .w = head + values_at(f, key),
+                                   .k = words_of(f, n),
+                                   .n = f->value_size,
+                                   .y = room->sums,
+                                   .y_stride = row_words(values_width(f)),
+                                   .m = rows});
 }
 
-static void flash_task(void *context, size_t unit)
+static void unit_run(const struct flash_job *j, size_t unit)
 {
-    const struct flash_job *j = context;
     const struct flash *f = j->f;
     const size_t at[3] = {unit / j->blocks / f->heads, unit / j->blocks % f->heads, unit % j->blocks * f->block};
     const size_t rows = f->queries - at[2] < f->block ? f->queries - at[2] : f->block;
     const size_t shared = at[1] / (f->heads / f->kv_heads);
-    struct flash_room room = room_of(f, j->rooms + team_self() * room_floats(f));
-    const float *head = j->heads + (at[0] * f->kv_heads + shared) * head_floats(f);
-    memset(room.sums, 0, f->block * row_floats(values_width(f)) * sizeof(float));
+    struct flash_room room = room_of(f, j->rooms + team_self() * room_words(f));
+    const float *head = j->heads + (at[0] * f->kv_heads + shared) * head_words(f);
+    memset(room.sums, 0, f->block * row_words(values_width(f)) * sizeof(float));
     for (size_t i = 0; i < f->block; i++) {
         room.largest[i] = -INFINITY;
         room.total[i] = 0.0f;
@@ -280,11 +371,25 @@ static void flash_task(void *context, size_t unit)
     results_store(j, j->d->y + at[0] * f->y.batch + at[1] * f->y.head + at[2] * f->y.row, rows, &room);
 }
 
+static void flash_task(void *context, size_t unit)
+{
+    const struct flash_job *j = context;
+#ifdef OWN_X86
+    if (OWN_KEPT_PAIRS && j->f->tiles) {
+        own_tiles_begin();
+        unit_run(j, unit);
+        own_tiles_end();
+        return;
+    }
+#endif
+    unit_run(j, unit);
+}
+
 void flash_run(const struct flash *f, const struct flash_data *data, void *scratch, struct run *r)
 {
     struct flash_job j = {.f = f, .d = data, .blocks = (f->queries + f->block - 1) / f->block};
     j.heads = scratch;
-    j.rooms = j.heads + f->batch * f->kv_heads * head_floats(f);
+    j.rooms = j.heads + f->batch * f->kv_heads * head_words(f);
     parallel(r, pack_task, &j, f->batch * f->kv_heads);
     parallel(r, flash_task, &j, f->batch * f->heads * j.blocks);
 }

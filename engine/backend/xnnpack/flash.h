@@ -3,7 +3,7 @@
  *
  * Each row keeps its largest score so far, the sum of its exponentials and a sum of values; a block of keys whose largest score is larger scales both down
  * first (Milakov and Gimelshein 2018; Dao et al. 2022). Sums are f32. Keys and values are packed once for all queries.
- * Results do not depend on the number of threads.
+ * In precision bf16 both products run in AMX tiles, where there are any. Results do not depend on the number of threads.
  * Threads: a call uses the run's team; the struct is read only.
  */
 #ifndef XNNPACK_FLASH_H
@@ -22,6 +22,8 @@ struct flash {
     struct flash_term terms[FLASH_TERMS];
     uint32_t term_count;
     size_t block; /* set by flash_init: queries of one unit of work */
+    bool
+        tiles; /* set by flash_init: queries, keys, shares and values are rounded to bf16 and multiplied in AMX tiles */
 };
 
 struct flash_data {
@@ -31,7 +33,7 @@ struct flash_data {
     float *y;
 };
 
-void flash_init(struct flash *f, size_t threads);
+void flash_init(struct flash *f, enum pen_precision precision, size_t threads);
 size_t flash_scratch_bytes(const struct flash *f, size_t threads);
 void flash_run(const struct flash *f, const struct flash_data *data, void *scratch, struct run *r);
 

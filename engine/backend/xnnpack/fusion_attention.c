@@ -83,7 +83,7 @@ static enum pen_status joined_build(struct build *b)
     if (why != NULL) {
         return build_fail(b, PEN_ERR_SHAPE, why);
     }
-    flash_init(f, build_threads(b));
+    flash_init(f, build_config(b)->precision, build_threads(b));
     b->step->scratch_bytes = flash_scratch_bytes(f, build_threads(b));
     b->step->state = f;
     b->step->run = joined_run;

@@ -210,6 +210,8 @@ struct own {
 void own_gemm_pairs(const struct gemm_tile *t);
 /* n floats to pairs of bf16, rounded to the nearest even; a last single one gets a 0 beside it. */
 void own_pairs_make(const float *x, uint32_t *y, size_t n);
+/* The same of two rows: y[i] is (even[i], odd[i]). odd NULL = zeros. */
+void own_pairs_lay(const float *even, const float *odd, uint32_t *y, size_t n);
 #endif
 
 extern const struct own own_plain;

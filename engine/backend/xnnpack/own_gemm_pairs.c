@@ -29,7 +29,37 @@ void own_pairs_make(const float *x, uint32_t *y, size_t n)
         memcpy(y + i / 2, &pairs, (n - i + 1) / 2 * sizeof *y);
     }
 }
+
+void own_pairs_lay(const float *even, const float *odd, uint32_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        const size_t count = n - i < 8 ? n - i : 8;
+        float a[8] = {0}, b[8] = {0};
+        memcpy(a, even + i, count * sizeof *a);
+        if (odd != NULL) {
+            memcpy(b, odd + i, count * sizeof *b);
+        }
+        const uint16x8x2_t both = vzipq_u16(pairs_of(a), pairs_of(b));
+        memcpy(y + i, &both, count * sizeof *y);
+    }
+}
 #else
+/* Of both rows, as halves of words. */
+static __m512i halves_of(const float *x, __mmask16 some)
+{
+    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x)));
+}
+
+void own_pairs_lay(const float *even, const float *odd, uint32_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 some = (__mmask16)(n - i >= 16 ? 0xffffu : (1u << (n - i)) - 1);
+        const __m512i low = halves_of(even + i, some);
+        const __m512i high = odd != NULL ? _mm512_slli_epi32(halves_of(odd + i, some), 16) : _mm512_setzero_si512();
+        _mm512_mask_storeu_epi32(y + i, some, _mm512_or_si512(low, high));
+    }
+}
+
 void own_pairs_make(const float *x, uint32_t *y, size_t n)
 {
     size_t i = 0;

@@ -2,6 +2,7 @@
 #include "backend/xnnpack/own_tiles.h"
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 /* What LDTILECFG reads. */
@@ -55,30 +56,62 @@ INLINE void step(const struct places *p, const bool two_rows, const bool two_col
     }
 }
 
-INLINE void sums_store(float *room, const bool two_rows, const bool two_cols)
+/* Where sums begin and end: in the rows of y, or where these are not whole tiles, in a room. */
+struct sums {
+    float *at, *more; /* of the first 16 rows, of the others */
+    size_t stride;    /* bytes */
+};
+
+INLINE void sums_load(const struct sums *s, const bool two_rows, const bool two_cols)
 {
-    _tile_stored(0, room, ROW_FLOATS * sizeof(float));
+    _tile_loadd(0, s->at, s->stride);
     if (two_cols) {
-        _tile_stored(1, room + TILE_FLOATS, ROW_FLOATS * sizeof(float));
+        _tile_loadd(1, s->at + TILE_FLOATS, s->stride);
     }
     if (two_rows) {
-        _tile_stored(2, room + 16 * ROW_FLOATS, ROW_FLOATS * sizeof(float));
+        _tile_loadd(2, s->more, s->stride);
     }
     if (two_rows && two_cols) {
-        _tile_stored(3, room + 16 * ROW_FLOATS + TILE_FLOATS, ROW_FLOATS * sizeof(float));
+        _tile_loadd(3, s->more + TILE_FLOATS, s->stride);
     }
 }
 
-INLINE void sums(const struct gemm_tile *t, float *room, const bool two_rows, const bool two_cols)
+INLINE void sums_store(const struct sums *s, const bool two_rows, const bool two_cols)
+{
+    _tile_stored(0, s->at, s->stride);
+    if (two_cols) {
+        _tile_stored(1, s->at + TILE_FLOATS, s->stride);
+    }
+    if (two_rows) {
+        _tile_stored(2, s->more, s->stride);
+    }
+    if (two_rows && two_cols) {
+        _tile_stored(3, s->more + TILE_FLOATS, s->stride);
+    }
+}
+
+INLINE void sums_begin(const struct gemm_tile *t, const struct sums *s, const bool two_rows, const bool two_cols)
+{
+    if (!t->first) {
+        sums_load(s, two_rows, two_cols);
+    } else if (t->bias != NULL) { /* every row of a tile is the same */
+        const struct sums rows = {(float *)(uintptr_t)t->bias, (float *)(uintptr_t)t->bias, 0};
+        sums_load(&rows, two_rows, two_cols);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+}
+
+INLINE void multiply(const struct gemm_tile *t, const struct sums *s, const bool two_rows, const bool two_cols)
 {
     struct places p = {(const uint8_t *)t->x, (const uint8_t *)t->more, (const uint8_t *)t->w,
                        t->x_stride * sizeof(float)};
     const uint8_t *next = (const uint8_t *)t->next;
     const size_t over = (t->band_stride - t->k) * sizeof(float); /* bands may overlap: then it wraps */
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    sums_begin(t, s, two_rows, two_cols);
     for (size_t band = 0; band < t->bands; band++, p.x += over, p.more += over) {
         for (size_t k = 0; k < t->k; k += OWN_TILES_K) {
             step(&p, two_rows, two_cols);
@@ -90,7 +123,7 @@ INLINE void sums(const struct gemm_tile *t, float *room, const bool two_rows, co
             p.w += 2 * 64 * OWN_TILES_K;
         }
     }
-    sums_store(room, two_rows, two_cols);
+    sums_store(s, two_rows, two_cols);
 }
 
 INLINE __mmask16 columns_of(size_t n)
@@ -98,34 +131,34 @@ INLINE __mmask16 columns_of(size_t n)
     return (__mmask16)(n >= TILE_FLOATS ? 0xffffu : (1u << n) - 1);
 }
 
-/* How sums leave: from the bias or onto what earlier blocks of k gave; with another summand; within the limits. Constants where it is expanded. */
-struct way {
-    bool first, sum, last;
-};
+/* What earlier blocks of k gave. */
+INLINE void rows_in(const struct gemm_tile *t, float *room, size_t from, size_t to)
+{
+    const __mmask16 low = columns_of(t->n), high = columns_of(t->n > TILE_FLOATS ? t->n - TILE_FLOATS : 0);
+    const float *y = t->y + from * t->y_stride;
+    for (size_t r = from; r < to; r++, y += t->y_stride, room += ROW_FLOATS) {
+        _mm512_store_ps(room, _mm512_maskz_loadu_ps(low, y));
+        _mm512_store_ps(room + TILE_FLOATS, _mm512_maskz_loadu_ps(high, y + TILE_FLOATS));
+    }
+}
 
-/* Rows [from, to). Fields are read before the loop: a store of floats might change them. */
-INLINE void rows_out(const struct gemm_tile *t, const float *room, size_t from, size_t to, const struct way way)
+/* Rows [from, to), with another summand and within the limits. Fields are read before the loop: a store of floats might change them. with_sum: a constant. */
+INLINE void rows_out(const struct gemm_tile *t, const float *room, size_t from, size_t to, const bool with_sum)
 {
     const __mmask16 low = columns_of(t->n), high = columns_of(t->n > TILE_FLOATS ? t->n - TILE_FLOATS : 0);
     const size_t stride = t->y_stride, sum_stride = t->sum_stride;
-    const bool bias = way.first && t->bias != NULL;
-    const __m512 bias_low = bias ? _mm512_maskz_loadu_ps(low, t->bias) : _mm512_setzero_ps();
-    const __m512 bias_high = bias ? _mm512_maskz_loadu_ps(high, t->bias + TILE_FLOATS) : _mm512_setzero_ps();
-    const __m512 min = _mm512_set1_ps(t->min), max = _mm512_set1_ps(t->max);
+    const __m512 min = _mm512_set1_ps(t->last ? t->min : -INFINITY), max = _mm512_set1_ps(t->last ? t->max : INFINITY);
     float *y = t->y + from * stride;
-    const float *add = way.sum ? t->sum + from * sum_stride : y;
-    for (size_t r = from; r < to; r++, y += stride, room += ROW_FLOATS, add += way.sum ? sum_stride : 0) {
+    const float *add = with_sum ? t->sum + from * sum_stride : y;
+    for (size_t r = from; r < to; r++, y += stride, room += ROW_FLOATS, add += with_sum ? sum_stride : 0) {
         __m512 a = _mm512_load_ps(room), b = _mm512_maskz_load_ps(high, room + TILE_FLOATS);
-        a = _mm512_add_ps(a, way.first ? bias_low : _mm512_maskz_loadu_ps(low, y));
-        b = _mm512_add_ps(b, way.first ? bias_high : _mm512_maskz_loadu_ps(high, y + TILE_FLOATS));
-        if (way.sum) {
+        if (with_sum) {
             a = _mm512_add_ps(a, _mm512_maskz_loadu_ps(low, add));
             b = _mm512_add_ps(b, _mm512_maskz_loadu_ps(high, add + TILE_FLOATS));
         }
-        if (way.last) { /* the limit is the first operand: NaN, the second one, passes */
-            a = _mm512_min_ps(max, _mm512_max_ps(min, a));
-            b = _mm512_min_ps(max, _mm512_max_ps(min, b));
-        }
+        /* The limit is the first operand: NaN, the second one, passes. */
+        a = _mm512_min_ps(max, _mm512_max_ps(min, a));
+        b = _mm512_min_ps(max, _mm512_max_ps(min, b));
         _mm512_mask_storeu_ps(y, low, a);
         if (high != 0) {
             _mm512_mask_storeu_ps(y + TILE_FLOATS, high, b);
@@ -133,29 +166,39 @@ INLINE void rows_out(const struct gemm_tile *t, const float *room, size_t from, 
     }
 }
 
-INLINE void sums_out(const struct gemm_tile *t, const float *room, const struct way way)
+INLINE void sums_out(const struct gemm_tile *t, const float *room, const bool with_sum)
 {
     const size_t split = t->m < t->split ? t->m : t->split;
-    rows_out(t, room, 0, split, way);
-    rows_out(t, room + 16 * ROW_FLOATS, split, t->m, way);
+    rows_out(t, room, 0, split, with_sum);
+    rows_out(t, room + 16 * ROW_FLOATS, split, t->m, with_sum);
+}
+
+/* Rows and columns of y are whole tiles. */
+static bool is_whole(const struct gemm_tile *t)
+{
+    return t->split == 16 && t->m % 16 == 0 && t->n % TILE_FLOATS == 0;
 }
 
 void own_gemm_tiles(const struct gemm_tile *t)
 {
     _Alignas(64) float room[OWN_TILES_MR * ROW_FLOATS];
-    const bool two_cols = t->n > TILE_FLOATS;
-    if (t->m > t->split) {
-        two_cols ? sums(t, room, true, true) : sums(t, room, true, false);
-    } else {
-        two_cols ? sums(t, room, false, true) : sums(t, room, false, false);
+    const bool two_cols = t->n > TILE_FLOATS, with_sum = t->last && t->sum != NULL;
+    const bool plain = !with_sum && (!t->last || (t->min == -INFINITY && t->max == INFINITY)),
+               in_y = plain && is_whole(t);
+    struct sums s = {room, room + 16 * ROW_FLOATS, ROW_FLOATS * sizeof(float)};
+    if (in_y) {
+        s = (struct sums){t->y, t->y + 16 * t->y_stride, t->y_stride * sizeof(float)};
+    } else if (!t->first) {
+        const size_t split = t->m < t->split ? t->m : t->split;
+        rows_in(t, room, 0, split);
+        rows_in(t, room + 16 * ROW_FLOATS, split, t->m);
     }
-    const bool sum = t->last && t->sum != NULL;
-    if (!t->last) {
-        t->first ? sums_out(t, room, (struct way){true, false, false})
-                 : sums_out(t, room, (struct way){false, false, false});
-    } else if (t->first) {
-        sum ? sums_out(t, room, (struct way){true, true, true}) : sums_out(t, room, (struct way){true, false, true});
+    if (t->m > t->split) {
+        two_cols ? multiply(t, &s, true, true) : multiply(t, &s, true, false);
     } else {
-        sum ? sums_out(t, room, (struct way){false, true, true}) : sums_out(t, room, (struct way){false, false, true});
+        two_cols ? multiply(t, &s, false, true) : multiply(t, &s, false, false);
+    }
+    if (!in_y) {
+        with_sum ? sums_out(t, room, true) : sums_out(t, room, false);
     }
 }

@@ -25,6 +25,11 @@ void own_tiles_end(void);
  */
 void own_gemm_tiles(const struct gemm_tile *t);
 
+/* The largest of n >= 1 numbers; with NaN among them any of them, but NaN where there is nothing else. */
+float own_tiles_largest(const float *x, size_t n);
+/* Pairs of exp(x - shift), 0 below 2^-125, each rounded to bf16, up to the end of a tile's row: what fills it is 0. The sum, before rounding. NaN passes. */
+float own_tiles_shares(const float *x, uint32_t *pairs, size_t n, float shift);
+
 #define OWN_TILES_RUNS 8 /* the most of int_tile.runs */
 
 /* As own_int_product_vnni and own_bytes_vnni.tile, for at least 16 rows; up to 60 bytes behind the last word of each run are read, and count for nothing. */

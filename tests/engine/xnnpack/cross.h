@@ -30,6 +30,8 @@ void cross_ints(struct cross *c, enum attr_key key, uint32_t count, const int64_
 void cross_text(struct cross *c, enum attr_key key, const char *text);
 void cross_texts(struct cross *c, enum attr_key key, uint32_t count, const char *const *texts); /* literals */
 void cross_check(struct cross *c);
+/* The same of results that are rounded on purpose: each may miss `most` of the largest one, and where `seen` some is further away than cross_check allows. */
+void cross_rounded(struct cross *c, double most, bool seen);
 /* supports() says no with a phrase. Frees. */
 void cross_refused(struct cross *c);
 /* Rows that follow run on this open backend (kept; run once, on one thread) instead of on xnnpack, and must be within absolute + relative |reference|. */

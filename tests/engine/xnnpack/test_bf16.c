@@ -88,6 +88,29 @@ static void check_matrices(enum pen_isa most)
     check_matrix(230, 1100, 1000); /* blocks of rows, of columns and of depth */
 }
 
+/* Windows that lie side by side: rows of one product, positions of whole panels, several pictures, odd numbers of channels. */
+static void check_deconv(int64_t n, int64_t in, int64_t out, int64_t kernel, int64_t h, int64_t w)
+{
+    struct cross *c = cross_new(OP_ConvTranspose);
+    cross_input(c, F32, 4, (int64_t[]){n, h, w, in}, false);
+    cross_range(c, -0.5f, 0.5f);
+    cross_input(c, F32, 4, (int64_t[]){in, out, kernel, kernel}, true);
+    cross_input(c, F32, 1, &out, true);
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){kernel, kernel});
+    cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){kernel, kernel});
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_check(c);
+}
+
+static void check_deconvs(enum pen_isa most)
+{
+    ask(most);
+    check_deconv(1, 64, 32, 2, 7, 14);
+    check_deconv(2, 33, 24, 2, 5, 40);
+    check_deconv(1, 128, 64, 3, 4, 33);
+    check_deconv(1, 16, 1, 4, 6, 6);
+}
+
 #define WITH_ISA(name, most)                                                                                           \
     Test(xnnpack_bf16, convolutions_##name)                                                                            \
     {                                                                                                                  \
@@ -96,6 +119,10 @@ static void check_matrices(enum pen_isa most)
     Test(xnnpack_bf16, matrices_##name)                                                                                \
     {                                                                                                                  \
         check_matrices(most);                                                                                          \
+    }                                                                                                                  \
+    Test(xnnpack_bf16, transposed_convolutions_##name)                                                                 \
+    {                                                                                                                  \
+        check_deconvs(most);                                                                                           \
     }
 
 WITH_ISA(as_the_processor_can, PEN_ISA_ANY)
@@ -103,6 +130,74 @@ WITH_ISA(in_pairs, PEN_ISA_AVX512BF16)
 WITH_ISA(widened_in_avx512, PEN_ISA_AVX512VNNI)
 WITH_ISA(widened_in_avx2, PEN_ISA_AVX2)
 WITH_ISA(widened_in_plain_c, PEN_ISA_PLAIN)
+
+/* Products of two results of the model: queries, keys, shares and values are rounded where AMX multiplies them, and nowhere else. */
+static void check_attention(int64_t round)
+{
+    const int64_t batch = cross_pick(1, 2), kv = cross_pick(1, 3), heads = kv * cross_pick(1, 2),
+                  size = cross_pick(1, 80);
+    const int64_t queries = cross_pick(4, 150), keys = round % 4 == 0 ? cross_pick(250, 600) : cross_pick(1, 80),
+                  value = cross_pick(1, 70);
+    struct cross *c = cross_new(OP_Attention);
+    cross_range(c, -2.0f, 2.0f);
+    cross_input(c, F32, 4, (int64_t[]){batch, heads, queries, size}, false);
+    cross_input(c, F32, 4, (int64_t[]){batch, kv, keys, size}, false);
+    cross_input(c, F32, 4, (int64_t[]){batch, kv, keys, value}, false);
+    if (round % 3 == 1) {
+        cross_input(c, PEN_DTYPE_BOOL, 2, (int64_t[]){queries, keys}, false);
+    } else if (round % 3 == 2) {
+        cross_input(c, F32, 4, (int64_t[]){batch, 1, queries, keys}, false);
+    }
+    cross_int(c, ATTR_is_causal, round % 2);
+    if (round % 5 == 0) {
+        cross_float(c, ATTR_softcap, 3.0f);
+    }
+    cross_rounded(c, 0.03, isa_tiles() && keys > 8);
+}
+
+Test(xnnpack_bf16, attention)
+{
+    cross_ask(PEN_PRECISION_BF16, PEN_ISA_ANY, 0.0f);
+    for (int64_t round = 0; round < 40; round++) {
+        check_attention(round);
+    }
+}
+
+/* Packed heads lie side by side: rows of keys are further apart than they are long. */
+Test(xnnpack_bf16, attention_of_packed_heads)
+{
+    cross_ask(PEN_PRECISION_BF16, PEN_ISA_ANY, 0.0f);
+    struct cross *c = cross_new(OP_Attention);
+    cross_range(c, -2.0f, 2.0f);
+    cross_input(c, F32, 3, (int64_t[]){2, 37, 4 * 24}, false);
+    cross_input(c, F32, 3, (int64_t[]){2, 41, 4 * 24}, false);
+    cross_input(c, F32, 3, (int64_t[]){2, 41, 4 * 40}, false);
+    cross_int(c, ATTR_q_num_heads, 4);
+    cross_int(c, ATTR_kv_num_heads, 4);
+    cross_rounded(c, 0.03, isa_tiles());
+}
+
+/* A precision that nothing had would pass every test of exact numbers. */
+Test(xnnpack_bf16, weights_are_rounded)
+{
+    static const int64_t two[] = {2, 2}, bias = 40;
+    for (size_t op = 0; op < 3; op++) {
+        cross_ask(PEN_PRECISION_BF16, PEN_ISA_ANY, 0.0f);
+        struct cross *c = cross_new(op == 0 ? OP_MatMul : op == 1 ? OP_Conv : OP_ConvTranspose);
+        if (op == 0) {
+            cross_input(c, F32, 2, (int64_t[]){20, 64}, false);
+            cross_input(c, F32, 2, (int64_t[]){64, 40}, true);
+        } else {
+            cross_input(c, F32, 4, (int64_t[]){1, 6, 20, 64}, false);
+            cross_input(c, F32, 4, op == 1 ? (int64_t[]){40, 64, 2, 2} : (int64_t[]){64, 40, 2, 2}, true);
+            cross_input(c, F32, 1, &bias, true);
+            cross_ints(c, ATTR_strides, 2, two);
+            cross_ints(c, ATTR_kernel_shape, 2, two);
+            cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        }
+        cross_rounded(c, 0.03, true);
+    }
+}
 
 /* The limit is what chooses: products of the same numbers have other last bits by another instruction. */
 Test(xnnpack_bf16, a_limit_keeps_what_is_wider_away)
