@@ -39,7 +39,7 @@ static enum pen_status pack_depthwise(const struct node *n, const struct filter 
 static enum pen_status pack_short(const struct node *n, const struct filter *f, const struct value *w,
                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
 {
-    const enum gemm_form form = isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+    const enum gemm_form form = dense_form_bf16();
     const size_t bytes = filter_packed_bytes(f, form);
     uint8_t *packed = packed_alloc(bytes);
     float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);

@@ -4,7 +4,6 @@
 
 #include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/isa.h"
-#include "backend/xnnpack/own_kept.h"
 #include "backend/xnnpack/window.h"
 
 /* What both pack and build derive from the weights [in, out, height, width]. */
@@ -133,8 +132,8 @@ enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, e
 enum pen_status deconv_tiles_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed,
                                        size_t *ret_bytes, struct pen_error *reterr)
 {
-    const enum gemm_form form = !OWN_KEPT_PAIRS ? GEMM_F32 : isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
-    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, form, ret_packed, ret_bytes, reterr) : PEN_OK;
+    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, dense_form_bf16(), ret_packed, ret_bytes, reterr)
+                                    : PEN_OK;
 }
 
 static enum pen_status tiles_bind(struct step *s, struct run *r)

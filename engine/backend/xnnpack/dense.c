@@ -326,6 +326,28 @@ static void act_rows(const struct block *b, size_t r, size_t rows)
     }
 }
 
+/* One row whose pairs fit what a block may copy. */
+static bool is_row(const struct dense *d)
+{
+    const bool pairs = OWN_KEPT_PAIRS && d->form == GEMM_PAIRS && divide_up(d->k, 2) <= d->rows_block * GEMM_LDX;
+    return d->m == 1 && d->direct && (d->form == GEMM_F32 || pairs);
+}
+
+static void row_call(const struct block *b, struct gemm_row *t)
+{
+#ifdef OWN_PAIRS
+    if (OWN_KEPT_PAIRS && b->d->form == GEMM_PAIRS) {
+        own_pairs_make(t->x, (uint32_t *)(void *)b->copy, t->k);
+        t->x = b->copy;
+        t->k = divide_up(t->k, 2);
+        own_gemm_row_pairs(t);
+        return;
+    }
+#endif
+    (void)b;
+    isa_own()->gemm_row(t);
+}
+
 /* One row: the whole depth at once, panels side by side. */
 static void row_run(const struct block *b)
 {
@@ -340,12 +362,12 @@ static void row_run(const struct block *b)
                                                     : NULL,
                          .sum = i->sum != NULL && !onto ? i->sum + c : NULL,
                          .y = i->y + c,
-                         .panel = d->nr * d->k,
+                         .panel = dense_panel_at(d, d->nr, 0),
                          .k = d->k,
                          .n = d->n - c < b->cols ? d->n - c : b->cols,
                          .min = d->min,
                          .max = d->max};
-    isa_own()->gemm_row(&t);
+    row_call(b, &t);
     act_rows(b, 0, 1);
 }
 
@@ -362,7 +384,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     b.rows = d->m - b.row0 < d->rows_block ? d->m - b.row0 : d->rows_block;
     b.cols = d->n - b.col0 < d->cols_block ? d->n - b.col0 : d->cols_block;
     b.copy = (float *)(void *)scratch;
-    if (d->m == 1 && d->direct && d->form == GEMM_F32) {
+    if (is_row(d)) {
         row_run(&b);
         return;
     }

@@ -39,6 +39,8 @@ void dense_pack(struct dense_weights *p, const float *w, size_t k_stride, size_t
  */
 size_t dense_form_bytes(enum gemm_form form, size_t k, size_t n);
 enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, const struct dense_matrix *w);
+/* The form of weights that are rounded to bf16, by what the processor can; GEMM_F32 in a build without them. */
+enum gemm_form dense_form_bf16(void);
 /* The form of two bytes that holds all of these weights without a difference: GEMM_F16, GEMM_BF16; GEMM_F32 when none does. */
 enum gemm_form dense_form_exact(const float *w, size_t count);
 

@@ -290,6 +290,11 @@ enum pen_status dense_pack_form(struct dense_weights *p, enum gemm_form form, co
     return PEN_OK;
 }
 
+enum gemm_form dense_form_bf16(void)
+{
+    return !OWN_KEPT_PAIRS ? GEMM_F32 : isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+}
+
 static bool exact(enum gemm_form form, const float *at)
 {
     float x;

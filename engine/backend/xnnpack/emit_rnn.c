@@ -24,6 +24,7 @@ struct gate_act {
 /* Offsets into one packed block, for each direction. */
 struct packed_rnn {
     size_t inputs, hidden, gates;
+    enum gemm_form form;              /* of the weights */
     bool bytes;                       /* both products are of bytes (rnn_bytes.h); input_at, hidden_at are theirs */
     size_t bias_at[DIRECTIONS_MAX];   /* bytes: [gates * hidden] */
     size_t input_at[DIRECTIONS_MAX];  /* [inputs, gates * hidden] with the biases that can be added there */
@@ -113,16 +114,20 @@ static bool rnn_supports(const struct graph *g, const struct node *n, const char
     return is_plain(g, n) || rnn_any_supports(g, n, ret_reason);
 }
 
-static uint8_t *piece_add(uint8_t *base, size_t *at, size_t k, size_t n, size_t *ret_at)
+/* Columns [0, n) of w, whose rows lie k apart. */
+static enum pen_status piece_add(struct packed_rnn *p, size_t *at, const float *w, const float *bias, size_t k,
+                                 size_t n, size_t *ret_at)
 {
+    const struct dense_matrix matrix = {
+        .w = w, .bias = bias, .k_stride = 1, .n_stride = k, .k = k, .n = n, .alpha = 1.0f};
     *ret_at = *at;
-    *at += dense_weights_bytes(k, n);
-    return base + *ret_at;
+    *at += dense_form_bytes(p->form, k, n);
+    return dense_pack_form((struct dense_weights *)(void *)((uint8_t *)p + *ret_at), p->form, &matrix);
 }
 
 /* One direction: w [gates h, inputs], r [gates h, h], bias [2 gates h] or NULL. */
-static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const float *w, const float *r,
-                           const float *bias, bool after, float *sum)
+static enum pen_status direction_pack(struct packed_rnn *p, size_t d, size_t *at, const float *w, const float *r,
+                                      const float *bias, bool after, float *sum)
 {
     bool gru = p->gates == 3;
     size_t h = p->hidden, all = p->gates * h, first = gru ? 2 * h : all;
@@ -130,13 +135,13 @@ static void direction_pack(struct packed_rnn *p, size_t d, size_t *at, const flo
         bool apart = gru && after && i >= 2 * h; /* the h gate's second bias is inside of the reset */
         sum[i] = bias == NULL ? 0.0f : bias[i] + (apart ? 0.0f : bias[all + i]);
     }
-    uint8_t *base = (uint8_t *)p;
-    dense_pack((void *)piece_add(base, at, p->inputs, all, &p->input_at[d]), w, 1, p->inputs, sum, p->inputs, all);
-    dense_pack((void *)piece_add(base, at, h, first, &p->hidden_at[d]), r, 1, h, NULL, h, first);
-    if (gru) {
+    enum pen_status status = piece_add(p, at, w, sum, p->inputs, all, &p->input_at[d]);
+    status = status == PEN_OK ? piece_add(p, at, r, NULL, h, first, &p->hidden_at[d]) : status;
+    if (gru && status == PEN_OK) {
         const float *inside = after && bias != NULL ? bias + all + 2 * h : NULL;
-        dense_pack((void *)piece_add(base, at, h, h, &p->last_at[d]), r + 2 * h * h, 1, h, inside, h, h);
+        status = piece_add(p, at, r + 2 * h * h, inside, h, h, &p->last_at[d]);
     }
+    return status;
 }
 
 static size_t bias_bytes(size_t count)
@@ -161,51 +166,80 @@ static bool bytes_pack(struct packed_rnn *p, size_t d, size_t *at, const struct 
     return rnn_bytes_pack(w, d, base + p->input_at[d]) && rnn_bytes_pack(r, d, base + p->hidden_at[d]);
 }
 
-static enum pen_status rnn_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
-                                struct pen_error *reterr)
+static enum pen_status directions_pack(struct packed_rnn *p, const struct graph *g, const struct node *n, size_t *at,
+                                       float *sum)
 {
+    const struct value *w = node_in(g, n, 1), *r = node_in(g, n, 2), *bias = node_in(g, n, 3);
+    const bool after = node_int(n, ATTR_linear_before_reset, 0) != 0;
+    const size_t all = p->gates * p->hidden;
+    enum pen_status status = PEN_OK;
+    for (size_t d = 0; d < directions_of(n) && status == PEN_OK; d++) {
+        const float *of = bias != NULL ? (const float *)bias->data + d * 2 * all : NULL;
+        if (p->bytes) {
+            status = bytes_pack(p, d, at, w, r, of) ? PEN_OK : PEN_ERR_NO_MEMORY;
+        } else {
+            status = direction_pack(p, d, at, (const float *)w->data + d * all * p->inputs,
+                                    (const float *)r->data + d * all * p->hidden, of, after, sum);
+        }
+    }
+    return status;
+}
+
+static size_t direction_bytes(const struct packed_rnn *p, const struct graph *g, const struct node *n)
+{
+    const size_t h = p->hidden, all = p->gates * h;
+    return p->bytes ? rnn_bytes_packed(node_in(g, n, 1)) + rnn_bytes_packed(node_in(g, n, 2)) + bias_bytes(all)
+                    : dense_form_bytes(p->form, p->inputs, all) + dense_form_bytes(p->form, h, all) +
+                          dense_form_bytes(p->form, h, h);
+}
+
+static enum pen_status pack_any(const struct graph *g, const struct node *n, enum gemm_form form, void **ret_packed,
+                                size_t *ret_bytes, struct pen_error *reterr)
+{
+    *ret_packed = NULL;
+    *ret_bytes = 0;
     if (!is_plain(g, n)) {
-        *ret_packed = NULL;
-        *ret_bytes = 0;
         return PEN_OK;
     }
     const struct value *w = node_in(g, n, 1), *r = node_in(g, n, 2), *bias = node_in(g, n, 3);
-    bool gru = n->op == OP_GRU, after = node_int(n, ATTR_linear_before_reset, 0) != 0;
-    size_t gates = gru ? 3 : 4, h = (size_t)r->shape.dim[2], inputs = (size_t)w->shape.dim[2],
-           directions = directions_of(n);
-    if (bias != NULL && shape_elements(&bias->shape) != (int64_t)(directions * 2 * gates * h)) {
+    const enum rounded rounded = (enum rounded)node_int(n, ATTR_rounded_state, 0);
+    struct packed_rnn head = {.inputs = (size_t)w->shape.dim[2],
+                              .hidden = (size_t)r->shape.dim[2],
+                              .gates = n->op == OP_GRU ? 3 : 4,
+                              .form = rounded == ROUNDED_NONE ? form : GEMM_F32,
+                              .bytes = rounded == ROUNDED_ALL && rnn_bytes_are(w) && rnn_bytes_are(r)};
+    const size_t directions = directions_of(n), all = head.gates * head.hidden;
+    if (bias != NULL && shape_elements(&bias->shape) != (int64_t)(directions * 2 * all)) {
         return pen_error_set(reterr, PEN_ERR_SHAPE, "xnnpack: node %s: the bias has another size", n->name);
     }
     size_t at = (sizeof(struct packed_rnn) + 63) / 64 * 64;
-    const bool bytes = node_int(n, ATTR_rounded_state, 0) == ROUNDED_ALL && rnn_bytes_are(w) && rnn_bytes_are(r);
-    size_t each =
-        bytes ? rnn_bytes_packed(w) + rnn_bytes_packed(r) + bias_bytes(gates * h)
-              : dense_weights_bytes(inputs, gates * h) + dense_weights_bytes(h, gates * h) + dense_weights_bytes(h, h);
-    struct packed_rnn *p = packed_alloc(at + directions * each);
-    float *sum = malloc(gates * h * sizeof *sum);
-    if (p == NULL || sum == NULL) {
-        free(p);
-        free(sum);
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory for the weights of node %s", n->name);
-    }
-    *p = (struct packed_rnn){.inputs = inputs, .hidden = h, .gates = gates, .bytes = bytes};
-    for (size_t d = 0; d < directions && bytes; d++) {
-        const float *of = bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL;
-        if (!bytes_pack(p, d, &at, w, r, of)) {
-            free(p);
-            free(sum);
-            return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "xnnpack: no memory to pack weights of node %s", n->name);
-        }
-    }
-    for (size_t d = 0; d < directions && !bytes; d++) {
-        direction_pack(p, d, &at, (const float *)w->data + d * gates * h * inputs,
-                       (const float *)r->data + d * gates * h * h,
-                       bias != NULL ? (const float *)bias->data + d * 2 * gates * h : NULL, after, sum);
+    struct packed_rnn *p = packed_alloc(at + directions * direction_bytes(&head, g, n));
+    float *sum = malloc(all * sizeof *sum);
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    if (p != NULL && sum != NULL) {
+        *p = head;
+        status = directions_pack(p, g, n, &at, sum);
     }
     free(sum);
+    if (status != PEN_OK) {
+        free(p);
+        return pen_error_set(reterr, status, "xnnpack: no memory for the weights of node %s", n->name);
+    }
     *ret_packed = p;
     *ret_bytes = at;
     return PEN_OK;
+}
+
+static enum pen_status rnn_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                struct pen_error *reterr)
+{
+    return pack_any(g, n, GEMM_F32, ret_packed, ret_bytes, reterr);
+}
+
+static enum pen_status rnn_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                     struct pen_error *reterr)
+{
+    return pack_any(g, n, dense_form_bf16(), ret_packed, ret_bytes, reterr);
 }
 
 /* Direction d's. */
@@ -466,6 +500,18 @@ static size_t piece(size_t *at, size_t floats)
     return here;
 }
 
+static void products_init(struct rnn *q, size_t threads)
+{
+    const size_t h = q->p->hidden, all = q->p->gates * h;
+    dense_init_matrix(&q->input, q->steps * q->batch, q->p->inputs, all, q->p->inputs, threads);
+    dense_init_matrix(&q->hidden, q->batch, h, q->gru ? 2 * h : all, h, threads);
+    q->hidden.y_stride = q->hidden.sum_stride = all;
+    dense_init_matrix(&q->last, q->batch, h, h, h, threads);
+    dense_form_set(&q->input, q->p->form, threads);
+    dense_form_set(&q->hidden, q->p->form, threads);
+    dense_form_set(&q->last, q->p->form, threads);
+}
+
 static enum pen_status rnn_build(struct build *b)
 {
     if (b->packed == NULL) {
@@ -493,10 +539,7 @@ static enum pen_status rnn_build(struct build *b)
         return build_fail(b, PEN_ERR_UNSUPPORTED, "states or results have another size");
     }
     size_t h = q->p->hidden, all = q->p->gates * h, threads = build_threads(b);
-    dense_init_matrix(&q->input, q->steps * q->batch, q->p->inputs, all, q->p->inputs, threads);
-    dense_init_matrix(&q->hidden, q->batch, h, q->gru ? 2 * h : all, h, threads);
-    q->hidden.y_stride = q->hidden.sum_stride = all;
-    dense_init_matrix(&q->last, q->batch, h, h, h, threads);
+    products_init(q, threads);
     size_t at = dense_scratch_bytes(&q->input, threads), other = dense_scratch_bytes(&q->hidden, threads);
     at = at > other ? at : other;
     other = dense_scratch_bytes(&q->last, threads);
@@ -510,6 +553,8 @@ static enum pen_status rnn_build(struct build *b)
         at = at > second ? at : second;
         b->step->kernel = "own gemm of bytes";
         b->step->why = "weights of 8 bits, inputs and states rounded to 8 bits: exact sums";
+    } else if (q->p->form != GEMM_F32) {
+        b->step->kernel = q->p->form == GEMM_PAIRS ? "own gemm, bf16 by its instruction" : "own gemm, weights of bf16";
     }
     q->apart = directions_of(b->n) == 2 && threads > 1 && threads < APART_THREADS;
     q->product_bytes = q->apart ? (at + 63) / 64 * 64 : 0;
@@ -529,3 +574,4 @@ static enum pen_status rnn_build(struct build *b)
 }
 
 const struct emitter emit_rnn = {rnn_supports, rnn_pack, rnn_build};
+const struct emitter emit_rnn_bf16 = {rnn_supports, rnn_pack_bf16, rnn_build};

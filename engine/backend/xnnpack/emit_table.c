@@ -23,6 +23,8 @@ const struct joiner *emitter_joiner(enum op op)
 static const struct emitter *const rounding[OP_COUNT] = {
     [OP_Conv] = KEPT_ROW(xnnpack_Conv, &emit_conv_bf16),
     [OP_ConvTranspose] = KEPT_ROW(xnnpack_ConvTranspose, &emit_conv_bf16),
+    [OP_LSTM] = KEPT_ROW(xnnpack_LSTM, &emit_rnn_bf16),
+    [OP_GRU] = KEPT_ROW(xnnpack_GRU, &emit_rnn_bf16),
 };
 
 const struct emitter *emitter_find_for(enum op op, enum pen_precision precision)

@@ -76,6 +76,7 @@ enum pen_status reduce_int_build(struct build *b);
 /* Which convolutions run the nodes behind them, too. conv_joins is for emit_conv's own forms. */
 bool conv_joins(const struct graph *g, const struct node *n);
 extern const struct joiner conv_joiner;
+extern const struct emitter emit_rnn_bf16;  /* LSTM and GRU, in precision bf16 */
 extern const struct emitter emit_conv_bf16; /* Conv and ConvTranspose, in precision bf16 */
 /* emit_unary_int.c: Abs, Neg, Sign and Relu of integers. */
 bool unary_int_takes(enum pen_dtype dtype, enum op op);

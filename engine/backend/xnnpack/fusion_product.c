@@ -137,7 +137,7 @@ void fusion_product_find(struct finder *f, const struct node *product)
 static enum gemm_form form_of(const float *w, const struct product_fusion *p, enum pen_precision precision)
 {
     if (precision == PEN_PRECISION_BF16) {
-        return isa_pairs() ? GEMM_PAIRS : GEMM_BF16;
+        return dense_form_bf16();
     }
     return p->alpha == 1.0f ? dense_form_exact(w, p->k * p->n) : GEMM_F32;
 }

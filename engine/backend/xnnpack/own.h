@@ -208,6 +208,7 @@ struct own {
 #endif
 /* own_gemm_pairs.c, for processors with AVX512-BF16 or Arm's BF16 (isa_pairs): panels of own_avx512 or own_neon as pairs. */
 void own_gemm_pairs(const struct gemm_tile *t);
+void own_gemm_row_pairs(const struct gemm_row *t); /* x and k of pairs */
 /* n floats to pairs of bf16, rounded to the nearest even; a last single one gets a 0 beside it. */
 void own_pairs_make(const float *x, uint32_t *y, size_t n);
 /* The same of two rows: y[i] is (even[i], odd[i]). odd NULL = zeros. */

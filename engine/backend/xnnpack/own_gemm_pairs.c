@@ -10,6 +10,13 @@ void own_gemm_pairs(const struct gemm_tile *t)
     tile_of(t, GEMM_PAIRS);
 }
 
+#include "backend/xnnpack/own_gemm_row.inc"
+
+void own_gemm_row_pairs(const struct gemm_row *t)
+{
+    row_of(t, GEMM_PAIRS);
+}
+
 #ifdef OWN_ARM
 INLINE uint16x8_t pairs_of(const float *x)
 {

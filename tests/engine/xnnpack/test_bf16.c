@@ -177,6 +177,42 @@ Test(xnnpack_bf16, attention_of_packed_heads)
     cross_rounded(c, 0.03, isa_tiles());
 }
 
+/* Rows of recurrent steps: one, some, as many as tiles take. */
+static void check_recurrent(enum pen_isa most)
+{
+    for (int64_t round = 0; round < 8; round++) {
+        const int64_t gates = round % 2 == 0 ? 4 : 3, batch = round < 4 ? 1 : 3 * round - 9,
+                      directions = 1 + round / 2 % 2;
+        const int64_t inputs = cross_pick(5, 70), h = cross_pick(20, 90);
+        cross_ask(PEN_PRECISION_BF16, most, 0.0f);
+        struct cross *c = cross_new(gates == 4 ? OP_LSTM : OP_GRU);
+        cross_input(c, F32, 3, (int64_t[]){7, batch, inputs}, false);
+        cross_range(c, -0.5f, 0.5f);
+        cross_input(c, F32, 3, (int64_t[]){directions, gates * h, inputs}, true);
+        cross_input(c, F32, 3, (int64_t[]){directions, gates * h, h}, true);
+        cross_input(c, F32, 2, (int64_t[]){directions, 2 * gates * h}, true);
+        cross_int(c, ATTR_hidden_size, h);
+        cross_text(c, ATTR_direction, directions == 2 ? "bidirectional" : "forward");
+        cross_outputs(c, 2);
+        cross_rounded(c, 0.03, true);
+    }
+}
+
+Test(xnnpack_bf16, recurrent_cells)
+{
+    check_recurrent(PEN_ISA_ANY);
+}
+
+Test(xnnpack_bf16, recurrent_cells_in_pairs)
+{
+    check_recurrent(PEN_ISA_AVX512BF16);
+}
+
+Test(xnnpack_bf16, recurrent_cells_widened)
+{
+    check_recurrent(PEN_ISA_AVX2);
+}
+
 /* A precision that nothing had would pass every test of exact numbers. */
 Test(xnnpack_bf16, weights_are_rounded)
 {
