@@ -56,7 +56,7 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
 
 struct frame_job {
     const struct conv *c;
-    const float *x;
+    const float *x; /* the first channel of the group */
     size_t x_pixel; /* floats between pixels */
 };
 
@@ -67,14 +67,15 @@ static void frame_task(void *context, size_t unit)
     const struct window *w = &j->c->w;
     const struct dense_image *g = &j->c->dense.image;
     size_t image = unit / w->in[0], row = unit % w->in[0];
-    float *to = j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * w->channels;
+    const size_t channels = j->c->f.in;
+    float *to = j->c->framed + ((image * g->in_h + w->begin[0] + row) * g->in_w + w->begin[1]) * channels;
     const float *from = j->x + unit * w->in[1] * j->x_pixel;
-    if (j->x_pixel == w->channels) {
-        memcpy(to, from, w->in[1] * w->channels * sizeof(float));
+    if (j->x_pixel == channels) {
+        memcpy(to, from, w->in[1] * channels * sizeof(float));
         return;
     }
-    for (size_t i = 0; i < w->in[1]; i++, to += w->channels, from += j->x_pixel) {
-        memcpy(to, from, w->channels * sizeof(float));
+    for (size_t i = 0; i < w->in[1]; i++, to += channels, from += j->x_pixel) {
+        memcpy(to, from, channels * sizeof(float));
     }
 }
 
@@ -85,6 +86,7 @@ static bool frame_make(struct build *b, struct conv *c, struct dense_image *imag
     image->in_h = w->begin[0] + w->in[0] + w->end[0];
     image->in_w = w->begin[1] + w->in[1] + w->end[1];
     image->pad_top = image->pad_left = 0;
+    image->pixel_stride = image->channels;
     size_t slack = isa_own()->gemm_mr * image->stride_w * image->channels;
     c->framed = build_alloc(b, (image->batch * image->in_h * image->in_w * image->channels + slack) * sizeof(float));
     return c->framed != NULL;
@@ -103,9 +105,12 @@ static bool wants_frame(const struct build *b, const struct conv *c)
     if (is_paired(b, c)) {
         return false;
     }
+    if (c->f.groups > 1) { /* else each pixel of a patch is a piece of its own */
+        return c->f.kernel_h * c->f.kernel_w > 1;
+    }
     const bool few = c->f.in <= FRAMED_CHANNELS, narrow = w->out[1] <= FRAMED_WIDTH && dense_is_wide(w->out[1]);
-    return c->f.groups == 1 && (few || narrow) && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC &&
-           w->dilation[1] == 1 && w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
+    return (few || narrow) && c->f.kernel_h * c->f.kernel_w * c->f.in <= GEMM_KC && w->dilation[1] == 1 &&
+           w->begin[0] + w->end[0] + w->begin[1] + w->end[1] > 0;
 }
 
 /* Pixels may be further apart than they are long, on both sides. */
@@ -126,19 +131,19 @@ static enum pen_status run_product(struct step *s, struct run *r)
         filter_to_ohwi(f, s->in[1], c->ohwi);
         filter_pack(f, c->ohwi, s->n->in_count > 2 ? s->in[2] : NULL, c->packed);
     }
-    const float *x = s->in[0];
-    if (c->framed != NULL) {
-        struct frame_job j = {c, x, s->in_row[0]};
-        parallel(r, frame_task, &j, c->w.batch * c->w.in[0]);
-        x = c->framed;
-    }
     size_t group_out = f->out / f->groups;
     struct dense d = c->dense;
     rows_take(&d, s, c->framed != NULL);
     const float *sum = c->sum != UINT32_MAX ? s->in[c->sum] : NULL;
     for (size_t g = 0; g < f->groups; g++) {
         const struct dense_weights *w = filter_group(f, c->packed, g);
-        struct dense_item item = {.x = x + g * f->in,
+        const float *x = (const float *)s->in[0] + g * f->in;
+        if (c->framed != NULL) {
+            struct frame_job j = {c, x, s->in_row[0]};
+            parallel(r, frame_task, &j, c->w.batch * c->w.in[0]);
+            x = c->framed;
+        }
+        struct dense_item item = {.x = x,
                                   .panels = w->data,
                                   .bias = dense_bias(w),
                                   .sum = sum != NULL ? sum + g * group_out : NULL,

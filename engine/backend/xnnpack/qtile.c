@@ -27,7 +27,7 @@ struct int_tile qdense_tile(const struct qdense *d, const struct qweights *w, si
 /* ---- AMX ---- */
 
 #define TILES_MACS  200000 /* fewer are done before tiles are set up twice */
-#define TILES_WORDS 8      /* of a run: fewer leave most of a tile empty */
+#define TILES_WORDS 4      /* of a run: fewer leave most of a tile empty */
 
 bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs)
 {
