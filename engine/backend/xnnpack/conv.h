@@ -48,6 +48,12 @@ enum pen_status conv_pack(const struct graph *g, const struct node *n, void **re
 enum pen_status conv_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                struct pen_error *reterr);
 
+/* ---- emit_deconv.c ---- */
+
+/* The same for transposed convolutions. */
+enum pen_status deconv_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                 struct pen_error *reterr);
+
 /* ---- conv_forms.c ---- */
 
 /*

@@ -129,13 +129,6 @@ enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, e
     return PEN_OK;
 }
 
-enum pen_status deconv_tiles_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed,
-                                       size_t *ret_bytes, struct pen_error *reterr)
-{
-    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, dense_form_bf16(), ret_packed, ret_bytes, reterr)
-                                    : PEN_OK;
-}
-
 static enum pen_status tiles_bind(struct step *s, struct run *r)
 {
     struct tiles *t = s->state;

@@ -15,9 +15,6 @@ bool deconv_tiles_takes(const struct graph *g, const struct node *n);
 /* As emitter.pack, where it takes the node; form: of the weights. */
 enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, enum gemm_form form, void **ret_packed,
                                   size_t *ret_bytes, struct pen_error *reterr);
-/* As emitter.pack for any node, in an engine of precision bf16: nothing where it does not take it. */
-enum pen_status deconv_tiles_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed,
-                                       size_t *ret_bytes, struct pen_error *reterr);
 /* b->packed is what pack gave; shapes have been checked. */
 enum pen_status deconv_tiles_build(struct build *b);
 

@@ -1,14 +1,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/xnnpack/conv.h"
+#include "backend/xnnpack/deconv_rows.h"
 #include "backend/xnnpack/deconv_tiles.h"
+#include "backend/xnnpack/dense.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/window.h"
 #include "backend/xnnpack/xnn_compat.h"
 
 /*
- * ConvTranspose, NHWC, constant weights [in, out / groups, kh, kw]: our product where windows lie side by side (deconv_tiles.h), else XNNPACK's
- * deconvolution, which wants [groups, out, kh, kw, in].
+ * ConvTranspose, NHWC, constant weights [in, out / groups, kh, kw]: our product where windows lie side by side (deconv_tiles.h) or channels fill vectors
+ * (deconv_rows.h), else XNNPACK's deconvolution, which wants [groups, out, kh, kw, in].
  */
 struct deconv {
     struct xc_op op;
@@ -166,10 +169,38 @@ static enum pen_status create(struct build *b, struct deconv *d, struct xc_conv 
                : build_fail(b, PEN_ERR_UNSUPPORTED, "XNNPACK refuses this transposed convolution");
 }
 
+static enum pen_status pack_form(const struct graph *g, const struct node *n, enum gemm_form form, void **ret_packed,
+                                 size_t *ret_bytes, struct pen_error *reterr)
+{
+    if (deconv_tiles_takes(g, n)) {
+        return deconv_tiles_pack(g, n, form, ret_packed, ret_bytes, reterr);
+    }
+    return deconv_rows_takes(g, n) ? deconv_rows_pack(g, n, form, ret_packed, ret_bytes, reterr) : PEN_OK;
+}
+
 static enum pen_status deconv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
                                    struct pen_error *reterr)
 {
-    return deconv_tiles_takes(g, n) ? deconv_tiles_pack(g, n, GEMM_F32, ret_packed, ret_bytes, reterr) : PEN_OK;
+    return pack_form(g, n, GEMM_F32, ret_packed, ret_bytes, reterr);
+}
+
+enum pen_status deconv_pack_bf16(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,
+                                 struct pen_error *reterr)
+{
+    return pack_form(g, n, dense_form_bf16(), ret_packed, ret_bytes, reterr);
+}
+
+static enum pen_status build_rows(struct build *b, const struct window *w, const struct xc_conv *c, size_t groups)
+{
+    const struct deconv_place place = {.batch = w->batch,
+                                       .groups = groups,
+                                       .in = {w->in[0], w->in[1]},
+                                       .out = {w->out[0], w->out[1]},
+                                       .kernel = {w->kernel[0], w->kernel[1]},
+                                       .stride = {w->stride[0], w->stride[1]},
+                                       .dilation = {w->dilation[0], w->dilation[1]},
+                                       .begin = {c->pad_top, c->pad_left}};
+    return deconv_rows_build(b, &place);
 }
 
 static enum pen_status deconv_build(struct build *b)
@@ -188,8 +219,11 @@ static enum pen_status deconv_build(struct build *b)
     if (!geometry(b->n, x, y, ws, &w, d, &c) || (bias != NULL && shape_elements(&bias->shape) != out)) {
         return build_fail(b, PEN_ERR_UNSUPPORTED, "this combination of padding, strides and output shape");
     }
-    if (b->packed != NULL) {
+    if (b->packed != NULL && deconv_tiles_takes(b->g, b->n)) {
         return deconv_tiles_build(b);
+    }
+    if (b->packed != NULL) {
+        return build_rows(b, &w, &c, (size_t)groups);
     }
     d->act = act_read(b->n);
     d->batch = w.batch;

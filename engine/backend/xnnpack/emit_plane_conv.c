@@ -1,5 +1,4 @@
 #include "backend/xnnpack/conv.h"
-#include "backend/xnnpack/deconv_tiles.h"
 #include "backend/xnnpack/emitters.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/planes.h"
@@ -179,7 +178,7 @@ static enum pen_status either_pack_bf16(const struct graph *g, const struct node
         return PEN_OK;
     }
     return form_of(n) == &conv_form ? conv_pack_bf16(g, n, ret_packed, ret_bytes, reterr)
-                                    : deconv_tiles_pack_bf16(g, n, ret_packed, ret_bytes, reterr);
+                                    : deconv_pack_bf16(g, n, ret_packed, ret_bytes, reterr);
 }
 
 static enum pen_status either_build(struct build *b)

@@ -5,7 +5,9 @@
  * Softmax and LogSoftmax over any axis: x is [outer, axis, inner]. inner = 1: row by row. Otherwise blocks of inner columns are walked row by row, so that
  * memory is read in order: the running maximum, then exp and the running sum, then the scaling.
  */
-#define COLUMNS 256
+#define COLUMNS    256
+#define SHORT_AXIS 16
+#define SHORT_ROWS 64 /* at a time */
 
 struct softmax {
     size_t outer, axis, inner;
@@ -68,12 +70,32 @@ static void columns_softmax(const struct softmax *q, const float *x, float *y, s
     }
 }
 
+/* Rows that are shorter than a vector or so: they are turned, and many are computed side by side. */
+static void short_rows(const struct softmax *q, const float *x, float *y, size_t rows)
+{
+    float from[SHORT_AXIS * SHORT_ROWS], to[SHORT_AXIS * SHORT_ROWS];
+    for (size_t r = 0; r < rows; r += SHORT_ROWS) {
+        const size_t count = rows - r < SHORT_ROWS ? rows - r : SHORT_ROWS;
+        const struct softmax turned = {.outer = 1, .axis = q->axis, .inner = count, .log = q->log};
+        isa_own()->transpose((const uint32_t *)(const void *)(x + r * q->axis), q->axis, (uint32_t *)(void *)from,
+                             count, count, q->axis);
+        columns_softmax(&turned, from, to, count);
+        isa_own()->transpose((const uint32_t *)(const void *)to, count, (uint32_t *)(void *)(y + r * q->axis), q->axis,
+                             q->axis, count);
+    }
+}
+
 static void softmax_task(void *context, size_t unit)
 {
     const struct softmax_job *j = context;
     const struct softmax *q = j->q;
     if (q->inner == 1) {
         size_t rows = CHUNK / q->axis + 1;
+        if (q->axis <= SHORT_AXIS) {
+            const size_t first = unit * rows, left = q->outer - first;
+            short_rows(q, j->x + first * q->axis, j->y + first * q->axis, left < rows ? left : rows);
+            return;
+        }
         for (size_t r = unit * rows; r < (unit + 1) * rows && r < q->outer; r++) {
             row_softmax(q, j->x + r * q->axis, j->y + r * q->axis);
         }

@@ -17,10 +17,9 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Words of so many terms of a sum: floats, or pairs of bf16. */
 static size_t words_of(const struct flash *f, size_t terms)
 {
-    return f->tiles ? dense_pairs(terms) : terms;
+    return small_product_words(&f->product, terms);
 }
 
 /* Packed keys of one head: panels of `nr` keys; packed values: for each block of keys, panels of `nr` columns. */
@@ -60,7 +59,7 @@ struct flash_room {
 /* Shares take the place of scores where they are floats. */
 static size_t shares_words(const struct flash *f)
 {
-    return f->tiles ? row_words(words_of(f, KEYS_BLOCK)) : 0;
+    return f->product.tiles ? row_words(words_of(f, KEYS_BLOCK)) : 0;
 }
 
 static size_t room_words(const struct flash *f)
@@ -82,16 +81,11 @@ static struct flash_room room_of(const struct flash *f, float *at)
     return r;
 }
 
-/* Rows of one product. */
-static size_t rows_of_tile(const struct flash *f)
-{
-    return f->tiles ? OWN_TILES_MR : isa_own()->gemm_mr;
-}
-
 void flash_init(struct flash *f, enum pen_precision precision, size_t threads)
 {
-    f->tiles = OWN_KEPT_PAIRS && precision == PEN_PRECISION_BF16 && isa_tiles();
-    const size_t mr = rows_of_tile(f), most = f->tiles ? TILES_UNIT / 2 : TILES_UNIT;
+    f->product =
+        small_product_of(OWN_KEPT_PAIRS && precision == PEN_PRECISION_BF16 && isa_tiles() ? GEMM_PAIRS : GEMM_F32);
+    const size_t mr = small_product_rows(&f->product), most = f->product.tiles ? TILES_UNIT / 2 : TILES_UNIT;
     size_t tiles = (f->queries + mr - 1) / mr, heads = f->batch * f->heads;
     size_t wanted = heads >= 4 * threads ? 1 : (4 * threads + heads - 1) / (heads > 0 ? heads : 1);
     size_t unit = tiles / wanted;
@@ -114,7 +108,7 @@ struct flash_job {
 static void panels_pack(const struct flash *f, float *to, const float *x, size_t k_stride, size_t n_stride, size_t k,
                         size_t n)
 {
-    if (f->tiles) {
+    if (f->product.tiles) {
         dense_pairs_into(to, x, k_stride, n_stride, k, n);
     } else {
         dense_pack_into(to, x, k_stride, n_stride, k, n);
@@ -132,42 +126,6 @@ static void pack_task(void *context, size_t unit)
     for (size_t at = 0; at < f->keys; at += KEYS_BLOCK) {
         size_t count = f->keys - at < KEYS_BLOCK ? f->keys - at : KEYS_BLOCK;
         panels_pack(f, to + values_at(f, at), v + at * f->v.row, f->v.row, f->v.col, count, f->value_size);
-    }
-}
-
-static void tile_call(const struct flash *f, struct gemm_tile *t)
-{
-#ifdef OWN_X86
-    if (OWN_KEPT_PAIRS && f->tiles) {
-        t->split = OWN_TILES_MR / 2;
-        t->more = t->x + t->split * t->x_stride;
-        own_gemm_tiles(t);
-        return;
-    }
-#endif
-    (void)f;
-    isa_own()->gemm(t);
-}
-
-/* y [m, n] = x [m, k] * panels w, or y += ... where it is not the first; rows of x and y beyond m are there up to whole tiles. */
-static void product(const struct flash *f, const struct gemm_tile *all)
-{
-    const size_t nr = isa_own()->gemm_nr, mr = rows_of_tile(f);
-    for (size_t c = 0; c < all->n; c += nr) {
-        for (size_t r = 0; r < all->m; r += mr) {
-            struct gemm_tile t = *all;
-            t.x += r * t.x_stride;
-            t.w += c * t.k;
-            t.next = t.w;
-            t.y += r * t.y_stride + c;
-            t.m = all->m - r < mr ? all->m - r : mr;
-            t.n = all->n - c < nr ? all->n - c : nr;
-            t.bands = 1;
-            t.last = true;
-            t.min = -INFINITY;
-            t.max = INFINITY;
-            tile_call(f, &t);
-        }
     }
 }
 
@@ -229,7 +187,7 @@ static void softcap(const struct flash *f, float *scores, size_t n)
 static float row_largest(const struct flash *f, const float *scores, size_t n)
 {
 #ifdef OWN_X86
-    if (OWN_KEPT_PAIRS && f->tiles) {
+    if (OWN_KEPT_PAIRS && f->product.tiles) {
         return own_tiles_largest(scores, n);
     }
 #endif
@@ -245,7 +203,7 @@ static float row_exponentials(const struct flash *f, float *scores, size_t n, fl
         return 0.0f;
     }
 #ifdef OWN_X86
-    if (OWN_KEPT_PAIRS && f->tiles) {
+    if (OWN_KEPT_PAIRS && f->product.tiles) {
         return own_tiles_shares(scores, (uint32_t *)(void *)shares, n, largest);
     }
 #endif
@@ -266,7 +224,8 @@ static void row_shares(const struct flash *f, struct flash_room *room, size_t i,
         }
         room->total[i] *= factor;
     }
-    room->total[i] += row_exponentials(f, scores, n, largest, f->tiles ? room->shares + i * shares_words(f) : scores);
+    room->total[i] +=
+        row_exponentials(f, scores, n, largest, f->product.tiles ? room->shares + i * shares_words(f) : scores);
 }
 
 /* A row of floats as the first operand of a product; `to` has whole tiles. */
@@ -285,14 +244,14 @@ static void queries_load(const struct flash_job *j, const float *q, size_t rows,
 {
     const struct flash *f = j->f;
     for (size_t i = 0; i < rows; i++, q += f->q.row) {
-        float *words = room->q + i * row_words(words_of(f, f->size)), *to = f->tiles ? room->row : words;
+        float *words = room->q + i * row_words(words_of(f, f->size)), *to = f->product.tiles ? room->row : words;
         if (f->q.col == 1) {
             isa_own()->affine(q, to, f->size, 0.0f, f->scale, NULL, NULL);
         }
         for (size_t c = 0; f->q.col != 1 && c < f->size; c++) {
             to[c] = q[c * f->q.col] * f->scale;
         }
-        if (f->tiles) {
+        if (f->product.tiles) {
             row_pair(to, f->size, words);
         }
     }
@@ -320,15 +279,15 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
 {
     const struct flash *f = j->f;
     const size_t n = f->keys - key < KEYS_BLOCK ? f->keys - key : KEYS_BLOCK, stride = row_words(KEYS_BLOCK);
-    product(f, &(struct gemm_tile){.x = room->q,
-                                   .x_stride = row_words(words_of(f, f->size)),
-                                   .w = head + key * words_of(f, f->size),
-                                   .k = words_of(f, f->size),
-                                   .n = n,
-                                   .y = room->scores,
-                                   .y_stride = stride,
-                                   .m = rows,
-                                   .first = true});
+    small_product_run(&f->product, &(struct gemm_tile){.x = room->q,
+                                                       .x_stride = row_words(words_of(f, f->size)),
+                                                       .w = head + key * words_of(f, f->size),
+                                                       .k = words_of(f, f->size),
+                                                       .n = n,
+                                                       .y = room->scores,
+                                                       .y_stride = stride,
+                                                       .m = rows,
+                                                       .first = true});
     for (size_t i = 0; i < rows; i++) {
         float *scores = room->scores + i * stride;
         const size_t row[3] = {at[0], at[1], at[2] + i};
@@ -340,14 +299,14 @@ static void round_run(const struct flash_job *j, const size_t at[3], size_t rows
         }
         row_shares(f, room, i, scores, n);
     }
-    product(f, &(struct gemm_tile){.x = f->tiles ? room->shares : room->scores,
-                                   .x_stride = f->tiles ? shares_words(f) : stride,
-                                   .w = head + values_at(f, key),
-                                   .k = words_of(f, n),
-                                   .n = f->value_size,
-                                   .y = room->sums,
-                                   .y_stride = row_words(values_width(f)),
-                                   .m = rows});
+    small_product_run(&f->product, &(struct gemm_tile){.x = f->product.tiles ? room->shares : room->scores,
+                                                       .x_stride = f->product.tiles ? shares_words(f) : stride,
+                                                       .w = head + values_at(f, key),
+                                                       .k = words_of(f, n),
+                                                       .n = f->value_size,
+                                                       .y = room->sums,
+                                                       .y_stride = row_words(values_width(f)),
+                                                       .m = rows});
 }
 
 static void unit_run(const struct flash_job *j, size_t unit)
@@ -375,7 +334,7 @@ static void flash_task(void *context, size_t unit)
 {
     const struct flash_job *j = context;
 #ifdef OWN_X86
-    if (OWN_KEPT_PAIRS && j->f->tiles) {
+    if (OWN_KEPT_PAIRS && j->f->product.tiles) {
         own_tiles_begin();
         unit_run(j, unit);
         own_tiles_end();

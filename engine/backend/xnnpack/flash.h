@@ -11,6 +11,7 @@
 
 #include "backend/attention_pattern.h"
 #include "backend/xnnpack/emit.h"
+#include "backend/xnnpack/small_product.h"
 
 struct flash {
     size_t batch, heads, kv_heads, queries, keys, size, value_size;
@@ -22,8 +23,8 @@ struct flash {
     struct flash_term terms[FLASH_TERMS];
     uint32_t term_count;
     size_t block; /* set by flash_init: queries of one unit of work */
-    bool
-        tiles; /* set by flash_init: queries, keys, shares and values are rounded to bf16 and multiplied in AMX tiles */
+    struct small_product
+        product; /* set by flash_init; in AMX tiles queries, keys, shares and values are rounded to bf16 */
 };
 
 struct flash_data {

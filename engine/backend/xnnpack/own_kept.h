@@ -88,7 +88,7 @@ enum {
     OWN_KEPT_HALVES =
         KEPT(xnnpack_halves) || OWN_KEPT_PAIRS, /* else weights that fit two bytes take four, with the same results */
     OWN_KEPT_LSTM_INTEGER = X(LSTMInteger),
-    OWN_KEPT_POOL = X(MaxPool) || X(AveragePool) || X(LpPool),
+    OWN_KEPT_POOL = X(MaxPool) || X(AveragePool) || X(LpPool) || X(ConvTranspose),
 };
 #undef X
 

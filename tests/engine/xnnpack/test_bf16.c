@@ -88,15 +88,15 @@ static void check_matrices(enum pen_isa most)
     check_matrix(230, 1100, 1000); /* blocks of rows, of columns and of depth */
 }
 
-/* Windows that lie side by side: rows of one product, positions of whole panels, several pictures, odd numbers of channels. */
-static void check_deconv(int64_t n, int64_t in, int64_t out, int64_t kernel, int64_t h, int64_t w)
+/* Windows that lie side by side or overlap: rows of one product, positions of whole panels, several pictures, odd numbers of channels. */
+static void check_deconv(int64_t n, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t h, int64_t w)
 {
     struct cross *c = cross_new(OP_ConvTranspose);
     cross_input(c, F32, 4, (int64_t[]){n, h, w, in}, false);
     cross_range(c, -0.5f, 0.5f);
     cross_input(c, F32, 4, (int64_t[]){in, out, kernel, kernel}, true);
     cross_input(c, F32, 1, &out, true);
-    cross_ints(c, ATTR_strides, 2, (int64_t[]){kernel, kernel});
+    cross_ints(c, ATTR_strides, 2, (int64_t[]){stride, stride});
     cross_ints(c, ATTR_kernel_shape, 2, (int64_t[]){kernel, kernel});
     cross_int(c, ATTR_layout, LAYOUT_NHWC);
     cross_check(c);
@@ -105,10 +105,13 @@ static void check_deconv(int64_t n, int64_t in, int64_t out, int64_t kernel, int
 static void check_deconvs(enum pen_isa most)
 {
     ask(most);
-    check_deconv(1, 64, 32, 2, 7, 14);
-    check_deconv(2, 33, 24, 2, 5, 40);
-    check_deconv(1, 128, 64, 3, 4, 33);
-    check_deconv(1, 16, 1, 4, 6, 6);
+    check_deconv(1, 64, 32, 2, 2, 7, 14);
+    check_deconv(2, 33, 24, 2, 2, 5, 40);
+    check_deconv(1, 128, 64, 3, 3, 4, 33);
+    check_deconv(1, 16, 1, 4, 4, 6, 6);
+    check_deconv(1, 64, 32, 4, 2, 8, 8);
+    check_deconv(2, 33, 24, 3, 2, 5, 21);
+    check_deconv(1, 16, 5, 5, 1, 9, 12);
 }
 
 #define WITH_ISA(name, most)                                                                                           \

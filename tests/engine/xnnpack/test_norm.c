@@ -100,6 +100,47 @@ Test(xnnpack_deconv, strides_padding_groups)
     deconv(1, 2, 0, 0, 0, 1, "VALID");
 }
 
+/* Any window whose channels fill vectors, in one dim or two, in several blocks of rows; kernels smaller than a stride leave results that are the bias alone. */
+static void check_windows(enum pen_isa most)
+{
+    cross_ask(PEN_PRECISION_F32, most, 0.0f);
+    for (int i = 0; i < 60; i++) {
+        const bool one = i % 5 == 4;
+        const int64_t groups = cross_pick(0, 3) == 0 ? 2 : 1, in = groups * cross_pick(8, 40), out = cross_pick(1, 40);
+        const int64_t kernel[2] = {cross_pick(1, 5), cross_pick(8 / out + 1, 8 / out + 5)};
+        const int64_t stride[2] = {cross_pick(1, 3), cross_pick(1, 3)},
+                      dilation[2] = {cross_pick(1, 2), cross_pick(1, 2)};
+        const int64_t h = i % 7 == 0 ? 90 : cross_pick(3, 12), w = i % 7 == 0 ? 40 : cross_pick(3, 30);
+        const int64_t extra[2] = {cross_pick(0, stride[0] - 1), cross_pick(0, stride[1] - 1)};
+        const int64_t pads[4] = {cross_pick(0, 1), cross_pick(0, 1), cross_pick(0, 1), cross_pick(0, 1)};
+        const int skip = one ? 1 : 0;
+        struct cross *c = cross_new(OP_ConvTranspose);
+        cross_input(c, F32, one ? 3 : 4, one ? (int64_t[]){2, w, in} : (int64_t[]){cross_pick(1, 2), h, w, in}, false);
+        cross_input(c, F32, one ? 3 : 4,
+                    one ? (int64_t[]){in, out, kernel[1]} : (int64_t[]){in, out, kernel[0], kernel[1]}, true);
+        if (i % 3 != 0) {
+            cross_input(c, F32, 1, (int64_t[]){out * groups}, true);
+        }
+        cross_int(c, ATTR_layout, LAYOUT_NHWC);
+        cross_int(c, ATTR_group, groups);
+        cross_ints(c, ATTR_strides, (uint32_t)(2 - skip), stride + skip);
+        cross_ints(c, ATTR_dilations, (uint32_t)(2 - skip), dilation + skip);
+        cross_ints(c, ATTR_output_padding, (uint32_t)(2 - skip), extra + skip);
+        cross_ints(c, ATTR_pads, (uint32_t)(4 - 2 * skip), one ? (int64_t[]){pads[1], pads[3]} : pads);
+        cross_check(c);
+    }
+}
+
+Test(xnnpack_deconv, windows_of_any_kind)
+{
+    check_windows(PEN_ISA_ANY);
+}
+
+Test(xnnpack_deconv, windows_of_any_kind_in_avx2)
+{
+    check_windows(PEN_ISA_AVX2);
+}
+
 /* What supports says of an output shape must hold when the session is made. */
 Test(xnnpack_deconv, output_shape_and_padding)
 {
