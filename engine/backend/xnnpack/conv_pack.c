@@ -35,6 +35,26 @@ static enum pen_status pack_depthwise(const struct node *n, const struct filter 
     return PEN_OK;
 }
 
+static enum pen_status pack_narrow(const struct node *n, const struct filter *f, const struct value *w,
+                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    void *packed = packed_alloc(narrow_packed_bytes(f));
+    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
+    if (packed != NULL && ohwi != NULL) {
+        filter_to_ohwi(f, w->data, ohwi);
+        narrow_pack(f, ohwi, bias, packed);
+    }
+    const bool both = packed != NULL && ohwi != NULL;
+    free(ohwi);
+    if (!both) {
+        free(packed);
+        return no_memory(n, reterr);
+    }
+    *ret_packed = packed;
+    *ret_bytes = narrow_packed_bytes(f);
+    return PEN_OK;
+}
+
 /* In two bytes. */
 static enum pen_status pack_short(const struct node *n, const struct filter *f, const struct value *w,
                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
@@ -102,6 +122,10 @@ static enum pen_status pack_any(const struct graph *g, const struct node *n, boo
             return no_memory(n, reterr);
         }
         return pack_depthwise(n, &f, w, b, ret_packed, ret_bytes, reterr);
+    }
+    if (narrow_takes(n, &f)) {
+        return graph_align(g, n->in[1]) == PEN_OK ? pack_narrow(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                                                  : no_memory(n, reterr);
     }
     if (!conv_is_dense(&f)) {
         return PEN_OK;

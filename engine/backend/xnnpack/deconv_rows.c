@@ -1,6 +1,5 @@
 #include "backend/xnnpack/deconv_rows.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,16 +178,6 @@ static void sums_make(const struct unit *u)
     }
 }
 
-static void limit(const struct act *act, float *y, size_t n)
-{
-    if (act->min > -INFINITY || act->max < INFINITY) {
-        isa_own()->unary(UNARY_CLAMP, y, y, n, act->min, act->max);
-    }
-    if (act->fn != UNARY_NONE) {
-        isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
-    }
-}
-
 /* One row of results from its sums. */
 static void row_make(const struct unit *u, const float *sums, float *y)
 {
@@ -208,11 +197,11 @@ static void row_make(const struct unit *u, const float *sums, float *y)
         }
         isa_own()->pool_sum(taps, count, y + x * pitch, q->out, 1.0f);
         if (pitch != q->out) {
-            limit(&q->act, y + x * pitch, q->out);
+            act_piece(&q->act, y + x * pitch, q->out);
         }
     }
     if (pitch == q->out) {
-        limit(&q->act, y, a->out[1] * pitch);
+        act_piece(&q->act, y, a->out[1] * pitch);
     }
 }
 

@@ -49,6 +49,29 @@ static enum pen_status build_depthwise(struct build *b, struct conv *c)
     return PEN_OK;
 }
 
+/* ---- few channels out ---- */
+
+static enum pen_status run_narrow(struct step *s, struct run *r)
+{
+    const struct conv *c = s->state;
+    narrow_run(&c->narrow, (const float *)(const void *)c->packed, s, r);
+    return PEN_OK;
+}
+
+static enum pen_status build_narrow(struct build *b, struct conv *c)
+{
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    bool after = b->chain != NULL && epilogue_init(&c->after, b, &c->act, NULL);
+    narrow_init(&c->narrow, &c->w, &c->act, &c->f);
+    c->narrow.after = after ? &c->after : NULL;
+    b->rows_in = 1;
+    b->step->scratch_bytes = narrow_scratch_bytes(&c->narrow, build_threads(b));
+    b->step->run = run_narrow;
+    b->step->kernel = "own sums along the window";
+    b->step->why = "few channels out: vectors go along the terms of a sum";
+    return PEN_OK;
+}
+
 /* ---- our matrix product ---- */
 
 #define FRAMED_CHANNELS 4  /* an image of up to so many channels is copied sooner than patches that cross its edges */
@@ -246,6 +269,9 @@ static enum pen_status conv_build(struct build *b)
     bool constant = weights->data != NULL && (bias == NULL || bias->data != NULL);
     if (b->packed != NULL && depthwise_takes(&c->f)) {
         return build_depthwise(b, c);
+    }
+    if (b->packed != NULL && narrow_takes(b->n, &c->f)) {
+        return build_narrow(b, c);
     }
     if (b->packed != NULL || !constant || conv_is_dense(&c->f)) {
         return build_dense(b, c);

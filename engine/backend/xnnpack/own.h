@@ -161,6 +161,18 @@ struct winograd_filters {
     size_t edge;
 };
 
+#define DOTS_ROWS 4 /* so many rows are multiplied together, at most */
+#define DOTS_COLS 4
+/*
+ * A product of few columns: y[m][n] = x * w + bias, where each row of x and each column of w is `bands` pieces of k floats.
+ */
+struct dots {
+    const float *x, *w, *bias; /* [n] of w: w_stride floats apart; bands one behind the other */
+    float *y;
+    size_t x_stride, x_band, w_stride, y_stride; /* x_band: floats from one piece of a row to the next */
+    size_t m, n, k, bands;                       /* n <= DOTS_COLS */
+};
+
 struct row_steps;
 
 struct own {
@@ -188,6 +200,7 @@ struct own {
     void (*transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows,
                       size_t cols); /* y[c][r] = x[r][c] */
     void (*depthwise)(const struct depthwise_row *d);
+    void (*dots)(const struct dots *d);
     void (*winograd_in)(const struct winograd_in *t);
     void (*winograd_out)(const struct winograd_out *t);
     void (*winograd_filters)(const struct winograd_filters *t);

@@ -21,6 +21,7 @@ const struct own OWN(own) = {
     .pool_sum = OWN_KEPT_POOL ? OWN(own_pool_sum) : NULL,
     .transpose = OWN(own_transpose),
     .depthwise = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_depthwise) : NULL,
+    .dots = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_dots) : NULL,
     .winograd_in = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_in) : NULL,
     .winograd_out = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_out) : NULL,
     .winograd_filters = OWN_KEPT_CONV && OWN_WIDE ? OWN(own_winograd_filters) : NULL,

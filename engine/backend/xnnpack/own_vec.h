@@ -44,6 +44,7 @@ float OWN(own_dot)(const float *x, const float *y, size_t n);
 void OWN(own_affine)(const float *x, float *y, size_t n, float mean, float scale, const float *gain, const float *bias);
 void OWN(own_axpy)(float *y, const float *x, size_t n, float a);
 void OWN(own_pool_max)(const float *const *taps, size_t count, float *y, size_t n);
+void OWN(own_dots)(const struct dots *d);
 void OWN(own_pool_sum)(const float *const *taps, size_t count, float *y, size_t n, float scale);
 void OWN(own_transpose)(const uint32_t *x, size_t x_stride, uint32_t *y, size_t y_stride, size_t rows, size_t cols);
 /* own_depthwise.c */

@@ -86,3 +86,13 @@ void act_all(const struct act *a, float *y, size_t count, struct run *r)
     }
     act_run(a, y, count, r);
 }
+
+void act_piece(const struct act *a, float *y, size_t count)
+{
+    if (isfinite(a->min) || isfinite(a->max)) {
+        isa_own()->unary(UNARY_CLAMP, y, y, count, a->min, a->max);
+    }
+    if (a->fn != UNARY_NONE) {
+        isa_own()->unary(a->fn, y, y, count, a->a, 0.0f);
+    }
+}

@@ -25,6 +25,8 @@ struct act {
 struct act act_read(const struct node *n);
 /* The clamp as well, for operators that cannot fuse it. */
 void act_all(const struct act *a, float *y, size_t count, struct run *r);
+/* Both, by the thread that calls. */
+void act_piece(const struct act *a, float *y, size_t count);
 /* y = fn(y) in parallel; nothing when fn is UNARY_NONE. */
 void act_run(const struct act *a, float *y, size_t count, struct run *r);
 

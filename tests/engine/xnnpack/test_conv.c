@@ -178,3 +178,35 @@ Test(xnnpack_deconv, kernel_as_large_as_the_stride)
         cross_check(c);
     }
 }
+
+/* Few channels out: pieces of rows that are shorter and longer than vectors, images within and without padding, an odd number of results in a row. */
+static void check_narrow(enum pen_isa most)
+{
+    cross_ask(PEN_PRECISION_F32, most, 0.0f);
+    for (int i = 0; i < 40; i++) {
+        struct cross_conv r = {.n = cross_pick(1, 2),
+                               .h = cross_pick(6, 14),
+                               .w = cross_pick(6, 30),
+                               .kh = cross_pick(1, 5),
+                               .kw = cross_pick(1, 4),
+                               .out = cross_pick(1, 5),
+                               .stride = cross_pick(1, 2),
+                               .groups = 1};
+        r.in = 128 / (r.kh * r.kw) + cross_pick(0, 20);
+        r.dilation = i % 8 == 0 && r.h > 9 ? 2 : 1;
+        r.before = i % 3 == 0 ? 0 : cross_pick(0, 2);
+        r.after = i % 3 == 0 ? 0 : cross_pick(0, 2);
+        r.act = i % 4 == 0 ? ACT_HARDSWISH : i % 4 == 1 ? ACT_CLAMP : ACT_NONE;
+        cross_conv_check(&r, true, i % 5 != 0);
+    }
+}
+
+Test(xnnpack_conv, few_channels_out)
+{
+    check_narrow(PEN_ISA_ANY);
+}
+
+Test(xnnpack_conv, few_channels_out_in_avx2)
+{
+    check_narrow(PEN_ISA_AVX2);
+}

@@ -13,22 +13,24 @@
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 #define INPUTS_C  16
 #define OUTPUTS_C 32
+#define GROUPS    4
 #define SIDE      12
 #define OUTPUTS   (OUTPUTS_C * (SIDE + 2) * (SIDE + 2))
 
 static char path[FOLDER_PATH_BYTES + 16], folder[FOLDER_PATH_BYTES];
 
-/* A transposed convolution of 3 x 3: a kernel of XNNPACK's at every size. */
+/* A transposed convolution of 3 x 3 with narrow groups: a kernel of XNNPACK's at every size. */
 static void model_write(void)
 {
-    static float w[INPUTS_C * OUTPUTS_C * 9];
+    static float w[INPUTS_C * OUTPUTS_C / GROUPS * 9];
+    const struct onnx_attr groups[] = {{.type = ONNX_ATTR_INT, .name = "group", .i = GROUPS}, {0}};
     struct onnx_writer *g = onnx_writer_new("deconv");
     for (size_t i = 0; i < sizeof w / sizeof w[0]; i++) {
         w[i] = (float)(i * 37 % 101) / 101.0f - 0.5f;
     }
     onnx_writer_input(g, "x", PEN_DTYPE_F32, 4, DIMS(1, INPUTS_C, SIDE, SIDE), NULL);
-    onnx_writer_constant(g, "w", PEN_DTYPE_F32, 4, DIMS(INPUTS_C, OUTPUTS_C, 3, 3), w, sizeof w);
-    onnx_writer_node(g, "ConvTranspose", ONNX_LIST("x", "w"), ONNX_LIST("y"), NULL);
+    onnx_writer_constant(g, "w", PEN_DTYPE_F32, 4, DIMS(INPUTS_C, OUTPUTS_C / GROUPS, 3, 3), w, sizeof w);
+    onnx_writer_node(g, "ConvTranspose", ONNX_LIST("x", "w"), ONNX_LIST("y"), groups);
     onnx_writer_output(g, "y", PEN_DTYPE_F32, 4, DIMS(1, OUTPUTS_C, SIDE + 2, SIDE + 2), NULL);
     snprintf(path, sizeof path, "%s/deconv.onnx", folder);
     onnx_writer_save(g, 17, path);
