@@ -4,40 +4,61 @@
 #include "backend/row_rounding.h"
 #include "backend/xnnpack/own_lanes.h"
 
-#define WAYS (4 * OWN_LANES) /* a single minimum would wait for itself at each element */
-
-/* NaN changes no range. count <= WAYS */
-static inline __attribute__((always_inline)) void range_grow(float *min, float *max, const float *x, size_t count)
-{
-    for (size_t l = 0; l < count; l++) {
-        min[l] = x[l] < min[l] ? x[l] : min[l];
-        max[l] = x[l] > max[l] ? x[l] : max[l];
-    }
-}
-
-void OWN(own_range)(const float *x, size_t n, float *ret_min, float *ret_max)
-{
-    float min[WAYS] = {0.0f}, max[WAYS] = {0.0f};
-    size_t i = 0;
-    for (; i + WAYS <= n; i += WAYS) {
-        range_grow(min, max, x + i, WAYS);
-    }
-    range_grow(min, max, x + i, n - i);
-    float low = 0.0f, high = 0.0f;
-    for (i = 0; i < WAYS; i++) {
-        low = min[i] < low ? min[i] : low;
-        high = max[i] > high ? max[i] : high;
-    }
-    *ret_min = low;
-    *ret_max = high;
-}
-
 typedef int32_t vi __attribute__((vector_size(OWN_LANES * 4), aligned(4), may_alias));
 
 /* By lanes: a where the mask is set, else b. */
 INLINE vf choose(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+/* Of NaN and a number the number, which is the second operand. */
+INLINE vf lower(vf x, vf least)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)x, (__m512)least);
+#else
+    return choose((vi)(x < least), x, least);
+#endif
+}
+
+INLINE vf higher(vf x, vf most)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)x, (__m512)most);
+#else
+    return choose((vi)(x > most), x, most);
+#endif
+}
+
+void OWN(own_range)(const float *x, size_t n, float *ret_min, float *ret_max)
+{
+    vf low[2] = {{0}}, high[2] = {{0}};
+    size_t i = 0;
+    for (; i + 2 * OWN_LANES <= n; i += 2 * OWN_LANES) {
+        UNROLL
+        for (size_t k = 0; k < 2; k++) {
+            const vf v = load(x + i + k * OWN_LANES);
+            low[k] = lower(v, low[k]);
+            high[k] = higher(v, high[k]);
+        }
+    }
+    for (; i < n; i += OWN_LANES) { /* what is not there is 0, which counts anyway */
+        const vf v = n - i >= OWN_LANES ? load(x + i) : load_some(x + i, n - i);
+        low[0] = lower(v, low[0]);
+        high[0] = higher(v, high[0]);
+    }
+    const vf least = lower(low[1], low[0]), most = higher(high[1], high[0]);
+#if defined(__AVX512F__)
+    *ret_min = _mm512_reduce_min_ps((__m512)least);
+    *ret_max = _mm512_reduce_max_ps((__m512)most);
+#else
+    *ret_min = *ret_max = 0.0f;
+    for (i = 0; i < OWN_LANES; i++) {
+        *ret_min = least[i] < *ret_min ? least[i] : *ret_min;
+        *ret_max = most[i] > *ret_max ? most[i] : *ret_max;
+    }
+#endif
 }
 
 /* The steps of a vector: whole numbers, of NaN the lowest. */
