@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
+REAPER = [sys.executable, "-I", "-S", SOURCE / "tests/mutants_reaper.py"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 SANITIZER_SETTINGS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:hard_rss_limit_mb=4000", "UBSAN_OPTIONS": "halt_on_error=1",
                       "LSAN_OPTIONS": f"suppressions={SOURCE}/tests/support/lsan.supp:print_suppressions=0"}
@@ -132,13 +133,13 @@ class Bench:
     def run(self, words, cpu, wall, place, settings=None):
         """(exit status or None for a time-out, output with what sanitizers report, processor seconds with those of its children) of a command. Sanitizers
         write to files: many tests lead their standard error elsewhere. A process that needs CPU seconds ends, and
-        what has not ended after WALL seconds. PLACE: what stands in the place of the build's programs."""
+        so does what has not ended after WALL seconds; nothing that the command has started is left after it. PLACE: what stands in the place of the build's programs."""
         command = f"ulimit -t {max(2, round(cpu))}; exec {shlex.join(map(str, words))}"
         if place:
             command = f"mount --bind {shlex.quote(str(place))} {shlex.quote(str(self.build.folder / 'bin'))} && {command}"
         with tempfile.TemporaryDirectory(dir=self.folder) as reports, tempfile.TemporaryFile() as output:
             sanitizers = {name: f"{value}:log_path={reports}/report" for name, value in SANITIZER_SETTINGS.items() if name != "LSAN_OPTIONS"}
-            child = subprocess.Popen([*(self.mounts if place else []), "sh", "-c", command], stdout=output, stderr=subprocess.STDOUT,
+            child = subprocess.Popen([*REAPER, *(self.mounts if place else []), "sh", "-c", command], stdout=output, stderr=subprocess.STDOUT,
                                      stdin=subprocess.DEVNULL, cwd=self.folder, start_new_session=True,
                                      env={**os.environ, **SANITIZER_SETTINGS, **sanitizers, **(settings or {})})
             status, used = wait(child, wall)
@@ -148,17 +149,14 @@ class Bench:
 
 
 def wait(child, seconds):
-    """(exit status or None for a time-out, processor seconds) of the child; nothing of its group is left."""
+    """(exit status or None for a time-out, processor seconds) of the child, a reaper: nothing that it has started is left."""
     until, ended = time.monotonic() + seconds, 0
     while not ended and time.monotonic() < until:
         ended, status, usage = os.wait4(child.pid, os.WNOHANG)
         if not ended:
             time.sleep(0.005)
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     if not ended:
+        os.kill(child.pid, signal.SIGTERM)
         _, _, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status) if ended else -signal.SIGKILL
+    child.returncode = os.waitstatus_to_exitcode(status) if ended else -signal.SIGTERM
     return child.returncode if ended else None, usage.ru_utime + usage.ru_stime

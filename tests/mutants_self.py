@@ -1,5 +1,7 @@
 """What `mutants.py --self-check` plants: faults whose verdict is known. A tool that runs too few tests, or runs the build's programs in the place of the
 changed ones, says "escaped" of a crash; one whose tests fail by themselves says "caught" of a line that does nothing."""
+import os
+
 from mutants_bench import SOURCE
 
 CRASH = "__builtin_trap();"
@@ -22,9 +24,24 @@ def planted(Fault, path, statement, what, kind):
     raise SystemExit(f"mutants_self.py: {path} has no line '{statement}' any more: name another in PLACES")
 
 
+LEAVES = "echo $$; (setsid sh -c 'echo $$; setsid sleep 1000 & echo $!; exec sleep 1000' &) ; sleep {}; exit 3"  # as a supervised worker leaves its test
+
+
+def leaves_nothing(bench):
+    """How many verdicts about commands that leave processes behind are wrong."""
+    wrong = 0
+    for seconds, wall, expected in ((0.2, 20, 3), (1000, 0.5, None)):
+        status, output, _ = bench.run(["sh", "-c", LEAVES.format(seconds)], 10, wall, None)
+        left = [process for process in output.split() if os.path.exists(f"/proc/{process}")]
+        right = status == expected and len(output.split()) == 3 and not left
+        wrong += not right
+        print(f"{'right' if right else 'WRONG'}: a command that leaves processes behind: status {status}, {len(left)} of 3 are left", flush=True)
+    return wrong
+
+
 def self_check(bench, tests, judged, Fault):
     """Plants them in the folders of TESTS; judged(bench, folder, fault) is (verdict, what). 0 when each verdict is as expected."""
-    wrong = 0
+    wrong = leaves_nothing(bench)
     for folder in tests:
         for path, statement, where in PLACES[folder]:
             expected = [("a crash", CRASH, CAUGHT)]
