@@ -20,7 +20,9 @@
 #include "meta_fields.h"
 #include "wire_reader.h"
 
-#define ANSWER_BYTES_MAX (64u * 1024u * 1024u)
+#define ANSWER_BYTES_MAX     (64u * 1024u * 1024u)
+#define ANSWER_INSTEAD_BYTES 256 /* for an answer that only says why there is none */
+#define NO_MEMORY            "the broker has no memory for the answer"
 
 void *control_room(struct control_answer *answer, size_t bytes)
 {
@@ -272,25 +274,32 @@ static void act(struct broker *broker, const struct session *session, struct con
         "unload, label, trace, log-level, arrivals, usage");
 }
 
-static void send_answer(struct broker *broker, struct session *session, struct control_answer *answer)
+/* Nothing of the answer but its number, and why. */
+static void answer_instead(struct control_answer *answer, enum pen_status status, const char *why)
+{
+    uint64_t serial = answer->reply.serial;
+    penstock__control_reply__init(&answer->reply);
+    answer->reply.serial = serial;
+    answer->reply.error = (char *)(uintptr_t)why;
+    answer->status = status;
+}
+
+static void answer_send(struct broker *broker, struct session *session, struct control_answer *answer)
 {
     struct envelope env = envelope_make(FRAME_CONTROL_REPLY);
+    uint8_t small[ANSWER_INSTEAD_BYTES], *own = NULL;
+    if (answer->status == PEN_ERR_NO_MEMORY)
+        answer_instead(answer, PEN_ERR_NO_MEMORY, NO_MEMORY);
+    if (penstock__control_reply__get_packed_size(&answer->reply) > FRAME_CONTROL_BYTES_MAX)
+        answer_instead(answer, PEN_ERR_TOO_LARGE,
+                       "the answer is larger than a control message may be; name one model or worker, or fewer hours");
     size_t bytes = penstock__control_reply__get_packed_size(&answer->reply);
-    uint8_t *meta = bytes <= FRAME_CONTROL_BYTES_MAX ? malloc(bytes ? bytes : 1) : NULL;
-    if (!meta) {
-        uint64_t serial = answer->reply.serial;
-        penstock__control_reply__init(&answer->reply);
-        answer->reply.serial = serial;
-        answer->reply.error = (char *)(uintptr_t) "the answer is larger than a control message may be; name one model "
-                                                  "or worker, or fewer hours";
-        answer->status = PEN_ERR_TOO_LARGE;
-        bytes = penstock__control_reply__get_packed_size(&answer->reply);
-        meta = malloc(bytes);
-    }
+    if (bytes > sizeof small && !(own = malloc(bytes)))
+        answer_instead(answer, PEN_ERR_NO_MEMORY, NO_MEMORY);
+    uint8_t *meta = own ? own : small;
     env.status = (uint8_t)answer->status;
-    if (meta)
-        broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&answer->reply, meta));
-    free(meta);
+    broker_send_client(broker, session, &env, meta, penstock__control_reply__pack(&answer->reply, meta));
+    free(own);
 }
 
 /* The serial number of a refused question, because its sender waits for an answer with it. 0 = it has none. */
@@ -333,12 +342,6 @@ void control_answer(struct broker *broker, struct session *session, const uint8_
         meta_refusal(&broker->arena, "the question's meta is no ControlRequest (proto/control.proto)", &error);
         control_fail(&answer, error.status, error.text);
     }
-    if (answer.status == PEN_ERR_NO_MEMORY) {
-        uint64_t serial = answer.reply.serial;
-        penstock__control_reply__init(&answer.reply);
-        answer.reply.serial = serial;
-        answer.reply.error = (char *)(uintptr_t) "the broker has no memory for the answer";
-    }
-    send_answer(broker, session, &answer);
+    answer_send(broker, session, &answer);
     meta_arena_fini(&answer.arena);
 }

@@ -313,3 +313,35 @@ Test(short, every_so_many_th_allocation_fails, .timeout = 120)
             life();
         }
 }
+
+/* Who asks must not be told that the question was too large when it was not. */
+Test(short, an_answer_for_which_there_is_no_memory_is_told_as_such)
+{
+    unsigned told = 0;
+    begin();
+    client_hello();
+    for (uint32_t peer = ONE; peer <= TWO; peer++)
+        worker_hello(peer);
+    lean_fail_none();
+    Penstock__ControlReply *reply = desk_ask(desk, "models", "", NULL);
+    size_t known = reply->n_models;
+    penstock__control_reply__free_unpacked(reply, NULL);
+    for (unsigned long k = 1;; k++) {
+        enum pen_status status = PEN_OK;
+        lean_fail_kth(k);
+        desk_question(desk, CLIENT, "models", "");
+        bool all = lean_count() < k;
+        lean_fail_none();
+        reply = desk_answer(desk, &status);
+        cr_assert(!reply || status == PEN_OK || status == PEN_ERR_NO_MEMORY, "allocation %lu: %d", k, (int)status);
+        cr_assert(!reply || reply->n_models == (status == PEN_OK ? known : 0));
+        cr_assert(status == PEN_OK || strcmp(reply->error, "the broker has no memory for the answer") == 0);
+        told += status == PEN_ERR_NO_MEMORY;
+        if (reply)
+            penstock__control_reply__free_unpacked(reply, NULL);
+        if (all)
+            break;
+    }
+    cr_expect_geq(told, 2u, "the arena's and the message's");
+    end();
+}
