@@ -363,6 +363,35 @@ Test(link, connections_that_cannot_be_made_are_tried_again)
     net_expect(0, FRAME_WORKER_HELLO);
 }
 
+/* A dead broker is noticed, a lost one is found again soon, and no result is dropped by a queue that is full. */
+Test(link, its_socket_has_the_settings_of_a_connection_for_days)
+{
+    static const int wanted[][2] = {{ZMQ_SNDHWM, 0},
+                                    {ZMQ_RCVHWM, 1000},
+                                    {ZMQ_LINGER, 0},
+                                    {ZMQ_RECONNECT_IVL, 20},
+                                    {ZMQ_RECONNECT_IVL_MAX, 500},
+                                    {ZMQ_TCP_KEEPALIVE, 1},
+                                    {ZMQ_TCP_KEEPALIVE_IDLE, 30},
+                                    {ZMQ_TCP_KEEPALIVE_INTVL, 5},
+                                    {ZMQ_TCP_KEEPALIVE_CNT, 3}};
+    int64_t limit = 0;
+    size_t bytes = sizeof limit;
+    net_options.frame_limit = 123456;
+    connect_now();
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        int value = -7;
+        size_t size = sizeof value;
+        cr_assert(zmq_getsockopt(link->socket, wanted[i][0], &value, &size) == 0);
+        cr_expect(value == wanted[i][1], "option %d is %d", wanted[i][0], value);
+    }
+    cr_assert(zmq_getsockopt(link->socket, ZMQ_MAXMSGSIZE, &limit, &bytes) == 0);
+    cr_expect(limit == 123456);
+    cr_expect(link->sockets == 1);
+    connect_now();
+    cr_expect(link->sockets == 2);
+}
+
 /* ---- what is sent ---------------------------------------------------------------------------------------------------------------- */
 
 Test(link, results_wait_for_a_welcome_in_their_order)
@@ -432,6 +461,11 @@ Test(link, the_outcome_of_an_order_has_its_number_and_sentence)
     reply = net_meta(&penstock__control_reply__descriptor);
     cr_assert(reply->serial == 42 && net_got.env.status == PEN_ERR_NOT_FOUND);
     cr_assert_str_eq(reply->error, "no such model");
+}
+
+Test(link, an_update_without_a_connection_is_none)
+{
+    cr_assert(link_update(link), "there is nobody to tell, and nothing to say again");
 }
 
 Test(link, an_update_has_the_models_of_the_hello)
