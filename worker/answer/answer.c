@@ -217,10 +217,8 @@ const struct pen_tensor *answer_outputs(const struct answer *answer, size_t *ret
 struct answer_work *answer_work_new(void)
 {
     struct answer_work *work = calloc(1, sizeof *work);
-    if (work) {
+    if (work)
         work->scratch.limit = work->kept.limit = (ANSWER_BYTES_MAX - TEXT_BYTES_MAX) / 2;
-        work->text.full = false;
-    }
     return work;
 }
 
@@ -240,10 +238,12 @@ void text_add(struct answer_text *text, const void *bytes, size_t count)
         size_t room = text->room ? text->room : 4096;
         while (room - text->used < count && room < TEXT_BYTES_MAX)
             room *= 2;
-        char *more = room - text->used >= count ? realloc(text->bytes, room) : NULL;
-        text->full |= !more;
-        if (!more)
+        bool fits = room - text->used >= count;
+        char *more = fits ? realloc(text->bytes, room) : NULL;
+        if (!more) {
+            text->cut = fits ? PEN_ERR_NO_MEMORY : PEN_ERR_TOO_LARGE;
             return;
+        }
         text->bytes = more;
         text->room = room;
     }
@@ -251,13 +251,25 @@ void text_add(struct answer_text *text, const void *bytes, size_t count)
     text->used += count;
 }
 
+enum pen_status answer_lacks(bool starved, struct pen_error *reterr)
+{
+    if (starved)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the steps after the model");
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                         "the steps after the model need more than the %u MiB that one answer may take",
+                         ANSWER_BYTES_MAX >> 20);
+}
+
+enum pen_status row_short(const struct answer_row *row)
+{
+    return answer_lacks(row->work->scratch.starved, NULL);
+}
+
 void *row_take(struct answer_row *row, size_t count, size_t size, struct pen_error *reterr)
 {
     void *memory = arena_take(&row->work->scratch, count ? count : 1, size);
     if (!memory)
-        pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                      "the steps after the model need more than the %u MiB that one answer may take",
-                      ANSWER_BYTES_MAX >> 20);
+        answer_lacks(row->work->scratch.starved, reterr);
     return memory;
 }
 
@@ -299,7 +311,7 @@ static enum pen_status view_open(const struct answer *answer, struct answer_row 
     view->data = row_take(row, view->count, sizeof(float), reterr);
     for (size_t i = 0; view->data && i < view->count; i++)
         view->data[i] = number_of(output, &answer->quants[place], view->count * index + i);
-    return view->data ? PEN_OK : PEN_ERR_TOO_LARGE;
+    return view->data ? PEN_OK : row_short(row);
 }
 
 static enum pen_status views_open(const struct answer *answer, const struct answer_job *job, uint32_t index,
@@ -405,7 +417,7 @@ enum pen_status answer_run(const struct answer *answer, struct answer_work *work
 {
     arena_reset(&work->kept);
     work->text.used = 0;
-    work->text.full = false;
+    work->text.cut = PEN_OK;
     enum pen_status status = pack_open(answer, work, job->rows, ret_outputs, reterr);
     for (uint32_t i = 0; i < job->rows && status == PEN_OK; i++) {
         struct answer_row row = {.work = work, .map = job->maps ? &job->maps[i] : NULL};

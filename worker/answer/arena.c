@@ -20,6 +20,7 @@ static struct arena_block *block_add(struct arena *arena, size_t bytes)
     if (room > arena->limit - arena->total)
         return NULL;
     struct arena_block *block = malloc(sizeof *block + room);
+    arena->starved = !block;
     if (!block)
         return NULL;
     *block = (struct arena_block){.next = arena->blocks, .room = room};
@@ -30,6 +31,7 @@ static struct arena_block *block_add(struct arena *arena, size_t bytes)
 void *arena_take(struct arena *arena, size_t count, size_t size)
 {
     struct arena_block *block = arena->blocks;
+    arena->starved = false;
     if (size && count > (SIZE_MAX - ALIGN) / size)
         return NULL;
     size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;

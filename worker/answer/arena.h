@@ -6,12 +6,14 @@
 #ifndef ANSWER_ARENA_H
 #define ANSWER_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
 struct arena {
     struct arena_block *blocks; /* the newest first */
     size_t total, limit;        /* bytes of all blocks; no more than limit */
+    bool starved;               /* the last piece that was not given was within the limit: there was no memory */
 };
 
 /* `count` elements of `size` bytes, aligned for any type, not set. NULL: beyond the limit, or no memory. */

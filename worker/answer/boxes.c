@@ -117,7 +117,7 @@ static enum pen_status coefficients_take(const struct step_boxes *step, const st
         for (uint32_t k = 0; k < step->coefficients; k++)
             *to++ = matrix_at(&part->boxes, list->list[i].row, part->coefficients_at + k);
     }
-    return to ? PEN_OK : PEN_ERR_TOO_LARGE;
+    return to ? PEN_OK : row_short(row);
 }
 
 static enum pen_status boxes_run(const struct answer *answer, const struct answer_step *compiled,

@@ -217,8 +217,8 @@ enum pen_status json_write(const struct answer *answer, struct answer_row *row, 
     uint8_t length[4] = {0};
     text_add(text, length, sizeof length);
     enum pen_status status = body_put(answer, text, row, reterr);
-    if (status == PEN_OK && text->full)
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the answer's text is too long, or there is no memory for it");
+    if (status == PEN_OK && text->cut != PEN_OK)
+        return answer_lacks(text->cut == PEN_ERR_NO_MEMORY, reterr);
     if (status != PEN_OK)
         return status;
     size_t bytes = text->used - begin - sizeof length;

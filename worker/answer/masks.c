@@ -53,7 +53,7 @@ static enum pen_status grid_activate(struct answer_row *row, struct grid *grid, 
         return PEN_OK;
     float *scores = row_take(row, count, sizeof *scores, reterr);
     if (!scores)
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     for (size_t i = 0; activation == ANSWER_SIGMOID && i < count; i++)
         scores[i] = answer_sigmoid(grid->data[i]);
     for (size_t i = 0; activation == ANSWER_SOFTMAX && i < cells; i++)
@@ -168,7 +168,7 @@ static enum pen_status size_find(const struct answer *answer, const struct step_
     row->mask_height = (uint32_t)height;
     row->mask_width = (uint32_t)width;
     row->mask = row_take(row, (size_t)row->mask_height * row->mask_width, 1, reterr);
-    return row->mask ? PEN_OK : PEN_ERR_TOO_LARGE;
+    return row->mask ? PEN_OK : row_short(row);
 }
 
 static void mask_fill(const struct answer *answer, const struct step_mask *step, struct answer_row *row,
@@ -292,7 +292,7 @@ static enum pen_status instances_fill(const struct answer *answer, const struct 
     struct instance_places places = places_of(answer, step, row, grid);
     float *scores = row_take(row, grid->height * grid->width, sizeof *scores, reterr);
     if (!scores)
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     const struct grid own = {scores, grid->height, grid->width, 1, 1, 1};
     uint64_t pixels = 0;
     places.cells.nearest = step->nearest;

@@ -39,7 +39,7 @@ enum pen_status candidates_open(struct answer_row *row, size_t room, struct cand
 {
     *ret_list = (struct candidates){.room = room};
     ret_list->list = row_take(row, room, sizeof *ret_list->list, reterr);
-    return ret_list->list ? PEN_OK : PEN_ERR_TOO_LARGE;
+    return ret_list->list ? PEN_OK : row_short(row);
 }
 
 static void sink(struct candidates *c)
@@ -89,7 +89,7 @@ enum pen_status candidates_objects(const struct candidates *c, struct answer_row
     row->objects = row_take(row, c->count, sizeof *row->objects, reterr);
     float *points = values && row->objects ? row_take(row, c->count * values, sizeof *points, reterr) : NULL;
     if (!row->objects || (values && !points))
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     row->objects_count = c->count;
     for (size_t i = 0; i < c->count; i++)
         row->objects[i] = (struct answer_object){

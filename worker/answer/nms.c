@@ -133,7 +133,7 @@ static enum pen_status nms_run(const struct answer *answer, const struct answer_
     } else if (nms->kind == NMS_WEIGHTED) {
         double *sums = row_take(row, 2 * ((size_t)answer->points_count + 1), sizeof *sums, reterr);
         if (!sums)
-            return PEN_ERR_TOO_LARGE;
+            return row_short(row);
         row->objects_count = weighted(nms, row->objects, row->objects_count, answer->points_count, sums);
     } else {
         row->objects_count = soft(nms, row->objects, row->objects_count);

@@ -85,8 +85,7 @@ enum pen_status pack_open(const struct answer *answer, struct answer_work *work,
             return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the answers of %u rows are too large", rows);
         void *memory = arena_take(&work->kept, to->bytes, 1);
         if (!memory)
-            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the answers of %u rows are more than %u MiB", rows,
-                                 ANSWER_BYTES_MAX >> 20);
+            return answer_lacks(work->kept.starved, reterr);
         memset(memory, 0, to->bytes);
         to->data = memory;
     }
@@ -159,6 +158,8 @@ static enum pen_status mask_put(struct answer_row *row, uint32_t index, uint32_t
     if (tensor->dims[1] != row->mask_height || tensor->dims[2] != row->mask_width)
         return pen_error_set(reterr, PEN_ERR_SHAPE,
                              "pictures of one job have masks of different sizes: say \"size\": \"model\", or \"png\"");
+    if (!tensor->data && row->work->kept.starved)
+        return answer_lacks(true, reterr);
     if (!tensor->data)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the masks are more than an answer may take: say \"png\"");
     memcpy(row_of(tensor, index, rows), row->mask, bytes);
@@ -176,8 +177,8 @@ static enum pen_status png_put(struct answer_row *row, struct pen_error *reterr)
         length[i] = (uint8_t)(size >> (8 * i));
     text_add(&row->work->text, length, sizeof length);
     text_add(&row->work->text, bytes, size);
-    return row->work->text.full ? pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the masks are more than an answer may take")
-                                : PEN_OK;
+    enum pen_status cut = row->work->text.cut;
+    return cut == PEN_OK ? PEN_OK : answer_lacks(cut == PEN_ERR_NO_MEMORY, reterr);
 }
 
 enum pen_status pack_row(const struct answer *answer, struct answer_row *row, uint32_t index, uint32_t rows,

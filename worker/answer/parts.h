@@ -217,7 +217,7 @@ struct answer_row {
 struct answer_text {
     char *bytes;
     size_t used, room;
-    bool full; /* something did not fit */
+    enum pen_status cut; /* why something is not in it: TOO_LARGE, NO_MEMORY; OK = it is whole */
 };
 
 struct answer_work {
@@ -225,8 +225,12 @@ struct answer_work {
     struct answer_text text;    /* texts of all rows, each behind its length */
 };
 
-/* Scratch memory of a row; NULL with a sentence (TOO_LARGE). */
+/* The sentence and status of memory that was not given: there was none, or it is beyond ANSWER_BYTES_MAX. */
+enum pen_status answer_lacks(bool starved, struct pen_error *reterr);
+/* Scratch memory of a row; NULL with a sentence, and row_short() is the status. */
 void *row_take(struct answer_row *row, size_t count, size_t size, struct pen_error *reterr);
+/* Why there was none: TOO_LARGE, or NO_MEMORY. */
+enum pen_status row_short(const struct answer_row *row);
 /* The view of a step's only source. */
 const struct answer_view *row_view(const struct answer_row *row, const struct answer_sources *from);
 

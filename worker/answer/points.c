@@ -28,7 +28,7 @@ static enum pen_status points_run(const struct answer *answer, const struct answ
                              view->count, answer->points_count, step->values);
     float *points = row_take(row, answer->points_count, ANSWER_POINT_VALUES * sizeof *points, reterr);
     if (!points)
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     for (uint32_t i = 0; i < answer->points_count; i++) {
         const float *from = view->data + (size_t)i * step->values;
         float *to = points + (size_t)i * ANSWER_POINT_VALUES;

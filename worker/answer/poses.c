@@ -214,7 +214,7 @@ static enum pen_status people_room(const struct step_poses *step, struct answer_
         row->objects[i] = (struct answer_object){.points = points + i * values};
     if (points)
         memset(points, 0, people * values * sizeof *points);
-    return points ? PEN_OK : PEN_ERR_TOO_LARGE;
+    return points ? PEN_OK : row_short(row);
 }
 
 static enum pen_status poses_run(const struct answer *answer, const struct answer_step *compiled,

@@ -35,7 +35,7 @@ static enum pen_status view_own(struct answer_row *row, struct answer_view *view
         return PEN_OK;
     float *copy = row_take(row, view->count, sizeof *copy, reterr);
     if (!copy)
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     memcpy(copy, view->data, view->count * sizeof *copy);
     view->data = copy;
     view->own = true;
@@ -148,7 +148,7 @@ static enum pen_status top_run(const struct answer *answer, const struct answer_
     row->classes = row_take(row, step->top.k, sizeof *row->classes, reterr);
     (void)answer;
     if (!scores || !row->classes)
-        return PEN_ERR_TOO_LARGE;
+        return row_short(row);
     if (step->top.activation == ANSWER_SOFTMAX && view->count)
         answer_softmax(view->data, scores, view->count, 1);
     for (size_t i = 0; i < view->count; i++) {

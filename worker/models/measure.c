@@ -144,10 +144,9 @@ static void ranges_make(const struct served *served, struct pen_range ranges[SER
 enum pen_status measure_drawn(const struct served *served, struct warm_shape *ret_shape,
                               struct pen_range ret_ranges[SERVED_TENSORS_MAX], struct pen_error *reterr)
 {
-    uint32_t batch = served->max_batch_size > 0 ? 1 : 0;
     memset(ret_ranges, 0, SERVED_TENSORS_MAX * sizeof *ret_ranges);
     ranges_make(served, ret_ranges);
-    return warmup_shape(served, batch, warmup_entry(served, 1), ret_shape, reterr);
+    return warmup_shape(served, 1, warmup_entry(served, 1), ret_shape, reterr);
 }
 
 static enum pen_status inputs_new(const struct served *served, struct inputs **ret_inputs, struct pen_error *reterr)
