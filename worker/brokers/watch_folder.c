@@ -287,15 +287,14 @@ enum pen_status watch_scan(struct watch *watch, struct catalog *ret_found, struc
     failures_look(watch->seen.failures);
     enum pen_status status = catalog_rescan(options->models, options->model_choices.items, options->model_choices.count,
                                             &watch->seen, ret_found, reterr);
-    for (size_t i = 0; status == PEN_OK && i < ret_found->entries_count; i++)
+    if (status != PEN_OK)
+        return status;
+    for (size_t i = 0; i < ret_found->entries_count; i++)
         if (has_failed(watch, &ret_found->entries[i]))
             catalog_stand_in(ret_found, i);
-    if (status == PEN_OK)
-        orders_choose(watch->context.orders, options->models, ret_found);
-    if (status == PEN_OK)
-        failures_looked(watch->seen.failures, failure_stays,
-                        &(struct failure_look){.watch = watch, .found = ret_found});
-    return status;
+    orders_choose(watch->context.orders, options->models, ret_found);
+    failures_looked(watch->seen.failures, failure_stays, &(struct failure_look){.watch = watch, .found = ret_found});
+    return PEN_OK;
 }
 
 bool watch_look(struct watch *watch, bool *ret_again)

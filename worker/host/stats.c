@@ -16,6 +16,5 @@ uint64_t stats_rss_bytes(void)
     ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
     const char *second = bytes > 0 ? strchr(text, ' ') : NULL; /* "size resident ...", in pages */
-    long page = sysconf(_SC_PAGESIZE);
-    return second && page > 0 ? strtoull(second + 1, NULL, 10) * (uint64_t)page : 0;
+    return second ? strtoull(second + 1, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }

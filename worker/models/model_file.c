@@ -49,8 +49,8 @@ enum pen_status model_file_open(const char *path, int *ret_fd, size_t *ret_bytes
 static bool has_manifest(const char *path)
 {
     bool found = false;
-    int fd = -1;
-    size_t bytes = 0;
+    int fd;
+    size_t bytes;
     if (model_file_open(path, &fd, &bytes, NULL) != PEN_OK)
         return strcmp(strrchr(path, '/') + 1, "model.json") == 0; /* loading tells why it cannot be read */
     void *text =
@@ -86,28 +86,34 @@ static enum pen_status several(const char *folder, const char *a, const char *b,
                          swap ? y : x, swap ? x : y);
 }
 
+static enum pen_status none(const char *folder, struct pen_error *reterr)
+{
+    return pen_error_set(
+        reterr, PEN_ERR_NOT_FOUND,
+        "%.512s holds no model: put model.onnx, model.tflite or a TensorFlow.js model.json with its shards there",
+        folder);
+}
+
 enum pen_status model_file_find(const char *folder, char ret_path[MODEL_FILE_PATH_BYTES], struct pen_error *reterr)
 {
     char path[MODEL_FILE_PATH_BYTES], found[MODEL_FILE_PATH_BYTES] = "";
     struct dirent *item;
     DIR *dir = opendir(folder);
     enum pen_status status = PEN_OK;
-    for (size_t i = 0; dir && status == PEN_OK && i < ITEMS_MAX && (item = readdir(dir)); i++) {
+    if (!dir)
+        return none(folder, reterr);
+    for (size_t i = 0; status == PEN_OK && i < ITEMS_MAX && (item = readdir(dir)); i++) {
         if (!is_model(folder, item->d_name, path))
             continue;
         if (found[0])
             status = several(folder, found, path, reterr);
         memcpy(found, path, sizeof found);
     }
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     if (status != PEN_OK)
         return status;
     if (!found[0])
-        return pen_error_set(
-            reterr, PEN_ERR_NOT_FOUND,
-            "%.512s holds no model: put model.onnx, model.tflite or a TensorFlow.js model.json with its shards there",
-            folder);
+        return none(folder, reterr);
     memcpy(ret_path, found, sizeof found);
     return PEN_OK;
 }
@@ -145,7 +151,9 @@ static uint64_t folder_sum(const char *folder, unsigned depth)
     struct stat info;
     uint64_t sum = 0;
     DIR *dir = opendir(folder);
-    for (size_t i = 0; dir && i < ITEMS_MAX && (item = readdir(dir)); i++) {
+    if (!dir)
+        return 0;
+    for (size_t i = 0; i < ITEMS_MAX && (item = readdir(dir)); i++) {
         if (item->d_name[0] == '.' ||
             (size_t)snprintf(path, sizeof path, "%s/%s", folder, item->d_name) >= sizeof path || stat(path, &info) != 0)
             continue;
@@ -157,8 +165,7 @@ static uint64_t folder_sum(const char *folder, unsigned depth)
         else if (S_ISDIR(info.st_mode) && depth + 1 < DEPTH_MAX)
             sum += mix(name, folder_sum(path, depth + 1));
     }
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     return sum;
 }
 

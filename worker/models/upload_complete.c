@@ -22,10 +22,11 @@ static const char pointer_start[] = "version https://git-lfs.github.com/spec/";
 enum pen_status upload_pointer_check(const char *path, struct pen_error *reterr)
 {
     char start[sizeof pointer_start - 1];
-    int fd = -1;
-    ssize_t got = model_file_open(path, &fd, NULL, NULL) == PEN_OK ? pread(fd, start, sizeof start, 0) : -1;
-    if (fd >= 0)
-        close(fd);
+    int fd;
+    if (model_file_open(path, &fd, NULL, NULL) != PEN_OK)
+        return PEN_OK;
+    ssize_t got = pread(fd, start, sizeof start, 0);
+    close(fd);
     if (got != (ssize_t)sizeof start || memcmp(start, pointer_start, sizeof start) != 0)
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_INVALID,
@@ -60,8 +61,8 @@ static bool is_being_written(int fd)
 
 static enum pen_status file_check(const char *path, struct pen_error *reterr)
 {
-    int fd = -1;
-    size_t bytes = 0;
+    int fd;
+    size_t bytes;
     if (model_file_open(path, &fd, &bytes, NULL) != PEN_OK)
         return PEN_OK; /* loading tells why */
     bool written = is_being_written(fd);
@@ -78,7 +79,9 @@ static enum pen_status folder_check(const char *folder, unsigned depth, struct p
     struct stat info;
     enum pen_status status = PEN_OK;
     DIR *dir = opendir(folder);
-    for (size_t i = 0; dir && status == PEN_OK && i < ITEMS_MAX && (item = readdir(dir)); i++) {
+    if (!dir)
+        return PEN_OK; /* loading tells why */
+    for (size_t i = 0; status == PEN_OK && i < ITEMS_MAX && (item = readdir(dir)); i++) {
         if (item->d_name[0] == '.' ||
             (size_t)snprintf(path, sizeof path, "%s/%s", folder, item->d_name) >= sizeof path || stat(path, &info) != 0)
             continue;
@@ -87,8 +90,7 @@ static enum pen_status folder_check(const char *folder, unsigned depth, struct p
         else if (S_ISREG(info.st_mode) && model_file_counts(item->d_name))
             status = file_check(path, reterr);
     }
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     return status;
 }
 
