@@ -7,6 +7,8 @@
 
 #include "ensemble.h"
 #include "hello.h"
+#include "measure_whole.h"
+#include "pack.h"
 #include "tensor_codec.h"
 #include "worker.pb-c.h"
 
@@ -31,8 +33,8 @@ static void teardown(void)
 
 TestSuite(hello, .init = setup, .fini = teardown);
 
-/* The hello as a broker reads it. */
-static void tell(void)
+/* The hello as a broker reads it, of a worker that holds this. */
+static void tell_holding(const struct in_flight *held, const struct reply *unsent)
 {
     const struct hello_facts facts = {.catalog = &one_slot_catalog,
                                       .engine = one_slot_engine,
@@ -45,7 +47,6 @@ static void tell(void)
                                       .memory_bytes = 5,
                                       .queue_bytes = 6};
     struct hello *hello = NULL;
-    struct in_flight none;
     struct envelope env;
     const uint8_t *meta = NULL;
     zmq_msg_t frame;
@@ -53,16 +54,22 @@ static void tell(void)
     options.tags.items[1] = "near";
     options.tags.count = 2;
     options.memory_budget = 7;
-    in_flight_init(&none, 1, 1);
     cr_assert(hello_new(&facts, &hello, &one_slot_error) == PEN_OK, "%s", one_slot_error.text);
     cr_assert(hello_uuid(hello) == 77);
-    cr_assert(hello_frame(hello, &none, NULL, &frame, &one_slot_error) == PEN_OK);
+    cr_assert(hello_frame(hello, held, unsent, &frame, &one_slot_error) == PEN_OK);
     cr_assert(envelope_decode(zmq_msg_data(&frame), zmq_msg_size(&frame), &env, &meta, NULL) == PEN_OK);
     cr_assert(env.type == FRAME_WORKER_HELLO);
     told = meta_unpack(&arena, &penstock__worker_hello__descriptor, meta, env.meta_bytes);
     cr_assert_not_null(told);
     zmq_msg_close(&frame);
     hello_free(hello);
+}
+
+static void tell(void)
+{
+    struct in_flight none;
+    in_flight_init(&none, 1, 1);
+    tell_holding(&none, NULL);
 }
 
 static const Penstock__ModelOffer *offer(const char *name)
@@ -73,12 +80,17 @@ static const Penstock__ModelOffer *offer(const char *name)
     return NULL;
 }
 
-static bool has_flag(const char *name)
+static const char *flag(const char *name)
 {
     for (size_t i = 0; i < told->n_flags; i++)
-        if (strcmp(told->flags[i]->name, name) == 0 && *told->flags[i]->value)
-            return true;
-    return false;
+        if (strcmp(told->flags[i]->name, name) == 0)
+            return told->flags[i]->value;
+    return "";
+}
+
+static bool has_flag(const char *name)
+{
+    return *flag(name) != '\0';
 }
 
 Test(hello, the_worker_says_what_it_is)
@@ -92,11 +104,52 @@ Test(hello, the_worker_says_what_it_is)
     cr_assert(strncmp(told->software, "penstock ", 9) == 0);
     cr_assert(told->uuid == 77 && told->slots == 3 && told->threads == 4 && told->pid > 1);
     cr_assert(told->memory_bytes == 5 && told->queue_bytes == 6 && told->budget_bytes == 7);
-    cr_assert(told->bulk && told->runs_alone && told->takes_orders);
+    cr_assert(told->bulk && told->runs_alone && told->takes_orders && told->sealed);
     cr_assert(told->n_tags == 2 && strcmp(told->tags[1], "near") == 0);
     cr_assert(told->n_models == 0 && told->n_failures == 0 && told->failures_count == 0 && told->n_running == 0);
     cr_assert(has_flag("library.libzmq") && has_flag("library.protobuf-c") && has_flag("build"));
     cr_assert(has_flag("backend.reference"), "what the engine found stands there, too");
+    cr_assert_str_eq(flag("debug_jobs"), "off");
+    options.allow_debug = true;
+    tell();
+    cr_assert_str_eq(flag("debug_jobs"), "on");
+    options.allow_debug = false;
+}
+
+/* Packs that are larger than a frame may be are taken by nobody. */
+Test(hello, packs_are_taken_up_to_the_limit_of_a_frame)
+{
+    one_slot_start();
+    options.frame_limit = 1000;
+    tell();
+    cr_assert_eq(told->pack_bytes, pack_bytes_taken(1000));
+    options.frame_limit = 1 << 20;
+    tell();
+    cr_assert_eq(told->pack_bytes, pack_bytes_taken(1 << 20));
+    cr_assert_neq(told->pack_bytes, pack_bytes_taken(1000));
+}
+
+/* A broker asks for jobs again that nobody holds any more. */
+Test(hello, jobs_that_are_held_or_answered_but_not_sent_are_told)
+{
+    static struct job jobs[3];
+    struct dispatch dispatch = {.jobs = jobs, .jobs_count = 3};
+    struct in_flight held;
+    struct pen_error error;
+    struct job_id sent[2] = {{5, 50}, {6, 60}};
+    struct reply newer = {.jobs = sent + 1, .jobs_count = 1}, older = {.jobs = sent, .jobs_count = 1, .next = &newer};
+    one_slot_start();
+    in_flight_init(&held, 10, 10);
+    for (uint64_t i = 0; i < 3; i++)
+        jobs[i].env.job = (struct job_id){i + 1, 10 * (i + 1)};
+    atomic_store(&jobs[0].state, JOB_RUNNING);
+    atomic_store(&jobs[1].state, JOB_ANSWERED);
+    cr_assert_eq(in_flight_add(&held, &dispatch, &error), PEN_OK);
+    tell_holding(&held, &older);
+    static const uint64_t clients[] = {1, 3, 5, 6};
+    cr_assert_eq(told->n_running, 4);
+    for (size_t i = 0; i < 4; i++)
+        cr_assert(told->running[i]->client == clients[i] && told->running[i]->sequence == 10 * clients[i]);
 }
 
 #define CONFIG                                                                                                         \
@@ -197,6 +250,75 @@ Test(hello, a_state_is_neither_input_nor_output)
     cr_assert(model->sequence->state_bytes >= 8);
 }
 
+Test(hello, a_model_tells_its_error_or_that_it_will_be_measured)
+{
+    model_start();
+    struct served *served = one_slot_catalog.models[0];
+    atomic_store(&served->measured_as, SERVED_NOT_MEASURED);
+    options.measure = NULL;
+    tell();
+    cr_assert(!offer("model")->measures && !offer("model")->measured);
+    options.measure = "off";
+    tell();
+    cr_assert(!offer("model")->measures);
+    options.measure = "idle";
+    tell();
+    cr_assert(offer("model")->measures && !offer("model")->measured);
+    atomic_store(&served->measured_as, SERVED_UNMEASURABLE);
+    tell();
+    cr_assert(!offer("model")->measures && !offer("model")->measured);
+    served->measured = (struct pen_measured){
+        .largest = 0.5, .mean = 0.25, .inputs = 7, .source = PEN_MEASURED_CALIBRATION, .repeatable = true};
+    atomic_store(&served->measured_as, SERVED_MEASURED);
+    tell();
+    const Penstock__MeasuredError *measured = offer("model")->measured;
+    cr_assert(measured && !offer("model")->measures);
+    cr_assert(measured->largest == 0.5 && measured->mean == 0.25 && measured->inputs == 7 && measured->repeatable);
+    cr_assert_str_eq(measured->source, pen_measured_source_name(PEN_MEASURED_CALIBRATION));
+}
+
+Test(hello, a_model_tells_what_its_config_states)
+{
+    model_start();
+    tell();
+    cr_assert(offer("model")->contract_precision == PEN_PRECISION_ANY && !offer("model")->contract_exact);
+    cr_assert(!(offer("model")->contract_error > 0) && !offer("model")->crops && !offer("model")->inputs[0]->pictures);
+    one_slot_catalog.models[0]->config.contract =
+        (struct contract){.precision = PEN_PRECISION_F32, .error_max = 0.125, .exact = true};
+    tell();
+    cr_assert(offer("model")->contract_precision == PEN_PRECISION_F32 && offer("model")->contract_exact);
+    cr_assert(offer("model")->contract_error == 0.125);
+}
+
+/* Of 1 MiB in all, with four bytes beside each: what is beyond that is read from the model's page. */
+Test(hello, labels_have_room_or_are_left_out_whole)
+{
+    static char name[1 << 20];
+    char *labels[3] = {name, name, name};
+    model_start();
+    struct config *config = &one_slot_catalog.models[0]->config;
+    char **own = config->labels;
+    size_t count = config->labels_count;
+    memset(name, 'x', sizeof name - 1);
+    config->labels = labels;
+    config->labels_count = 3;
+    tell();
+    cr_assert_eq(offer("model")->n_labels, 0);
+    config->labels_count = 1;
+    name[sizeof name - 3] = '\0';
+    tell();
+    cr_assert_eq(offer("model")->n_labels, 0);
+    name[sizeof name - 4] = '\0';
+    tell();
+    cr_assert_eq(offer("model")->n_labels, 1, "exactly");
+    config->labels_count = 3;
+    name[1000] = '\0';
+    tell();
+    cr_assert(offer("model")->n_labels == 3 && strlen(offer("model")->labels[2]) == 1000);
+    config->labels = own;
+    config->labels_count = count;
+}
+
 /* ---- ensembles -------------------------------------------------------------------------------------------------------------------- */
 
 #define WHOLE                                                                                                          \
@@ -259,6 +381,38 @@ Test(hello, an_ensemble_is_as_good_as_its_steps)
     tell();
     const Penstock__ModelOffer *whole = offer("whole");
     cr_assert(whole && !whole->ready && whole->digest.len == 0 && whole->n_steps == 2, "the broker runs the steps");
+}
+
+/* Of the whole, once it was measured with these models; else what follows from its steps. */
+Test(hello, an_ensemble_tells_its_error_or_that_it_will_be_measured)
+{
+    struct served *steps[ENSEMBLE_PLAN_STEPS_MAX];
+    whole_start();
+    struct served *whole = model_named("whole");
+    cr_assert(ensemble_resolve(&one_slot_catalog, whole, steps, NULL) == PEN_OK);
+    const struct pen_measured small = {.largest = 0.0, .inputs = 1, .repeatable = true};
+    for (size_t i = 0; i < 2; i++) {
+        steps[i]->measured = small;
+        atomic_store(&steps[i]->measured_as, SERVED_MEASURED);
+    }
+    options.measure = "off";
+    tell();
+    cr_assert(!offer("whole")->measures && offer("whole")->measured && offer("whole")->measured->largest == 0.0);
+    cr_assert_str_eq(offer("whole")->measured->source, pen_measured_source_name(PEN_MEASURED_STEPS));
+    options.measure = "idle";
+    tell();
+    cr_assert(offer("whole")->measures && !offer("whole")->measured, "it will be known better");
+    whole->whole = (struct whole_measured){
+        .of = ensemble_digest(whole, steps), .as = SERVED_MEASURED, .measured = {.largest = 0.5, .inputs = 3}};
+    tell();
+    cr_assert(!offer("whole")->measures && offer("whole")->measured->largest == 0.5);
+    whole->whole.of.bytes[0] ^= 1;
+    tell();
+    cr_assert(offer("whole")->measures, "other models were measured");
+    options.measure = "off";
+    steps[0]->measured.largest = 0.25;
+    tell();
+    cr_assert(!offer("whole")->measures && !offer("whole")->measured, "what another step makes of an error is unknown");
 }
 
 /* ---- failures ---------------------------------------------------------------------------------------------------------------------- */

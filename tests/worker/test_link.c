@@ -396,8 +396,12 @@ Test(link, its_socket_has_the_settings_of_a_connection_for_days)
 
 Test(link, results_wait_for_a_welcome_in_their_order)
 {
-    for (uint64_t i = 1; i <= 3; i++)
-        link_reply(link, net_reply(i, 100));
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct reply *reply = net_reply(i, 100);
+        reply->next = reply; /* it was in a list */
+        link_reply(link, reply);
+        cr_assert(link->unsent_last == reply && !reply->next);
+    }
     cr_assert(link->unsent_bytes == 300);
     connect_now();
     link_reply(link, net_reply(4, 100));

@@ -118,7 +118,7 @@ static enum pen_status sets_make(const struct served *served, struct inputs *in,
 static struct pen_range pixels_range(const struct preprocess *pre)
 {
     struct pen_range range = {INFINITY, -INFINITY};
-    for (uint32_t c = 0; c < pre->channels && c < CONFIG_CHANNELS_MAX; c++) {
+    for (uint32_t c = 0; c < pre->channels; c++) {
         double ends[2] = {(0.0 - (double)pre->mean[c]) * (double)pre->scale[c],
                           (255.0 - (double)pre->mean[c]) * (double)pre->scale[c]};
         for (size_t i = 0; i < 2; i++) {
