@@ -40,7 +40,15 @@ Test(residence, there_is_room_within_the_budget_and_without_one)
     uint64_t when_us;
     cr_expect_eq(room(400, &victim, &when_us), ROOM_FITS);
     cr_expect_eq(room(0, &victim, &when_us), ROOM_FITS);
+    cr_expect_eq(room(399, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(room(100, &victim, &when_us), ROOM_EVICT, "alone it fits");
     cr_expect_eq(room(99, &victim, &when_us), ROOM_NEVER);
+    cr_expect(residence_over(&catalog, 299, &models[1]) && !residence_over(&catalog, 300, &models[1]));
+    cr_expect_not(residence_over(&catalog, 0, &models[1]));
+    static struct ensemble_plan plan;
+    models[0].config.plan = &plan;
+    cr_expect_not(residence_over(&catalog, 200, &models[1]), "an ensemble has no memory of its own");
+    models[0].config.plan = NULL;
 }
 
 Test(residence, the_least_recently_used_goes)
@@ -49,6 +57,12 @@ Test(residence, the_least_recently_used_goes)
     uint64_t when_us;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
     cr_expect_eq(victim, &models[0]);
+    models[1].used_us = models[0].used_us;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[0], "the first of those that are alike");
+    models[0].residence.loaded_us = 3000;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
+    cr_expect_eq(victim, &models[1], "loaded is as good as used");
     models[0].used_us = 5000;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
     cr_expect_eq(victim, &models[1]);
@@ -60,6 +74,12 @@ Test(residence, one_at_a_time_leaves)
     uint64_t when_us;
     models[2].residence.leaving = true;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    cr_expect(!victim && when_us == NOW + 1000, "it is soon looked at again");
+    models[2].residence.cold = true;
+    models[2].memory_bytes = 0;
+    models[1].memory_bytes = 200;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT, "it has left");
+    models[2].residence.cold = false;
     models[2].residence.leaving = false;
     models[2].withdrawn = true;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT, "it goes for good, which makes room as well");
@@ -79,6 +99,11 @@ Test(residence, what_has_just_come_stays_for_a_multiple_of_its_load)
     models[1].residence.load_us = 2;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT);
     cr_expect_eq(victim, &models[1]);
+    models[1].residence.loaded_us = NOW - RESIDENCE_STAY * 2;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_EVICT, "exactly so long");
+    models[1].residence.loaded_us++;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    cr_expect_eq(when_us, NOW + 1);
 }
 
 Test(residence, who_waits_longest_is_let_in_first)
@@ -112,7 +137,12 @@ Test(residence, a_model_with_open_sequences_stays)
     cr_expect_eq(victim, &models[1], "the next one goes");
     models[1].residence.sequences = models[2].residence.sequences = 3;
     cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
-    cr_expect(when_us > NOW && when_us < NOW + 1000000, "and is looked at again soon");
+    cr_expect_eq(when_us, NOW + 100000, "and is looked at again soon");
+    models[2].residence.loaded_us = NOW;
+    models[2].residence.load_us = 100000;
+    models[0].residence = models[1].residence = models[2].residence;
+    cr_expect_eq(room(BUDGET, &victim, &when_us), ROOM_WAIT);
+    cr_expect_eq(when_us, NOW + RESIDENCE_STAY * 100000, "it stays longer anyway");
 }
 
 /* Three in memory of 100 bytes each; growth is what jobs' shapes bring. */
@@ -168,12 +198,38 @@ Test(residence, who_is_used_wanted_or_has_open_sequences_does_not_sleep)
     models[1].residence.wanted_us = 5;
     models[2].residence.sequences = 1;
     cr_expect_null(idle(1000, &when_us));
-    cr_expect_gt(when_us, NOW);
-    cr_expect_leq(when_us, NOW + 1000000, "it looks again soon");
+    cr_expect_eq(when_us, NOW + 100000, "it looks again soon");
     models[0].users = 0;
     cr_expect_eq(idle(1000, &when_us), &models[0]);
     models[0].residence.loaded_us = NOW - 10;
     models[0].residence.load_us = 100;
     cr_expect_null(idle(1000 - 999, &when_us), "it stays a multiple of its load, however short --idle-unload is");
-    cr_expect_leq(when_us, NOW - 10 + RESIDENCE_STAY * 100);
+    cr_expect_eq(when_us, NOW - 10 + RESIDENCE_STAY * 100);
+}
+
+Test(residence, sleep_begins_exactly_when_the_time_is_over)
+{
+    uint64_t when_us;
+    for (size_t i = 0; i < 3; i++)
+        models[i].used_us = NOW - 500;
+    cr_expect_null(idle(501, &when_us));
+    cr_expect_eq(when_us, NOW + 1);
+    cr_expect_eq(idle(500, &when_us), &models[0]);
+    models[0].withdrawn = true;
+    models[1].residence.cold = true;
+    cr_expect_eq(idle(500, &when_us), &models[2], "who leaves for good or is cold does not sleep");
+}
+
+Test(residence, the_budget_is_named_where_it_was_the_bound)
+{
+    struct pen_error error = {.status = PEN_ERR_TOO_LARGE, .text = "it is large"};
+    residence_explain(0, &error);
+    cr_expect_str_eq(error.text, "it is large");
+    residence_explain(5, &error);
+    cr_expect_str_eq(error.text, "it is large; that is more than --memory-budget grants to all");
+    residence_explain(5, &error);
+    cr_expect_str_eq(error.text, "it is large; that is more than --memory-budget grants to all", "said once");
+    error = (struct pen_error){.status = PEN_ERR_CORRUPT, .text = "broken"};
+    residence_explain(5, &error);
+    cr_expect_str_eq(error.text, "broken");
 }

@@ -417,10 +417,9 @@ static bool send_frame(struct link *link, const struct envelope *env, const Prot
     uint8_t *to = envelope_encode(env, zmq_msg_data(&frame));
     if (meta)
         protobuf_c_message_pack(meta, to);
-    if (zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) >= 0)
-        return true;
+    bool sent = zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) >= 0;
     zmq_msg_close(&frame);
-    return false;
+    return sent;
 }
 
 bool link_send_envelope(struct link *link, const struct envelope *env)
@@ -460,8 +459,9 @@ bool link_update(struct link *link)
         return error.status != PEN_ERR_NO_MEMORY;
     }
     bool flushed = link_flush(link);
-    if (!flushed || zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&frame);
+    if (flushed)
+        zmq_msg_send(&frame, link->socket, ZMQ_DONTWAIT);
+    zmq_msg_close(&frame); /* of a frame that was sent, nothing is left */
     return flushed;
 }
 

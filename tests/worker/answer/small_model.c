@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define OUTPUTS_MAX 4
-#define TEXT_BYTES  2048
+#define TEXT_BYTES  65536
 
 struct pen_error small_error;
 static struct pen_tensor given[OUTPUTS_MAX], results[ANSWER_OUTPUTS_MAX];
