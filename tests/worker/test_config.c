@@ -1,30 +1,11 @@
 /* config.json: what is read, and the sentence for each thing that cannot be. */
-#include "config.h"
+#include "config_text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static enum pen_status parse(const char *text, struct config *config, struct pen_error *error)
-{
-    config_init(config);
-    *error = (struct pen_error){0};
-    return config_parse(text, strlen(text), config, error);
-}
-
-/* One bad text and what its sentence must contain. */
-static void refuses(const char *text, enum pen_status status, const char *part)
-{
-    struct config config;
-    struct pen_error error;
-    enum pen_status got = parse(text, &config, &error);
-    cr_expect(got == status, "%s: status %s, wanted %s (%s)", text, pen_status_name(got), pen_status_name(status),
-              error.text);
-    cr_expect(strstr(error.text, part) != NULL, "%s: '%s' does not contain '%s'", text, error.text, part);
-    config_fini(&config);
-}
 
 static const char whole[] =
     "{\"name\":\"digits\",\"signature\":\"decode+variables\",\"platform\":\"onnx\",\"max_batch_size\":16,\"dynamic_"
@@ -45,7 +26,7 @@ Test(config, every_key_is_read)
 {
     struct config c;
     struct pen_error error;
-    cr_assert(parse(whole, &c, &error) == PEN_OK, "%s", error.text);
+    cr_assert(config_text_parse(whole, &c, &error) == PEN_OK, "%s", error.text);
     cr_expect(c.present && c.batch_given && c.max_batch_size == 16);
     cr_expect_str_eq(c.signature, "decode+variables");
     cr_expect(c.preferred_count == 2 && c.preferred[0] == 4 && c.preferred[1] == 8);
@@ -68,7 +49,7 @@ Test(config, empty_object_gives_the_defaults)
 {
     struct config c;
     struct pen_error error;
-    cr_assert(parse("{}", &c, &error) == PEN_OK, "%s", error.text);
+    cr_assert(config_text_parse("{}", &c, &error) == PEN_OK, "%s", error.text);
     cr_expect(c.present && !c.batch_given && c.max_batch_size == 0 && c.cache_enable && !c.preprocess.present);
     cr_expect(c.policy == CONFIG_LATEST && c.policy_latest == 1 && c.instance_count == 0);
     config_fini(&c);
@@ -76,80 +57,96 @@ Test(config, empty_object_gives_the_defaults)
 
 Test(config, unknown_keys_are_errors_with_the_nearest_name)
 {
-    refuses("{\"max_batch\":4}", PEN_ERR_INVALID, "did you mean 'max_batch_size'?");
-    refuses("{\"max_batch_sise\":4}", PEN_ERR_INVALID, "unknown key 'max_batch_sise' in the top level");
-    refuses("{\"dynamic_batching\":{\"prefered_batch_size\":[1]}}", PEN_ERR_INVALID,
-            "in dynamic_batching: did you mean 'preferred_batch_size'?");
-    refuses("{\"input\":{\"preprocess\":{\"meen\":[0]}}}", PEN_ERR_INVALID,
-            "in input.preprocess: did you mean 'mean'?");
-    refuses("{\"output\":{\"zzzzzzzzzz\":1}}", PEN_ERR_INVALID, "unknown key 'zzzzzzzzzz' in output");
-    refuses("{\"softmax\":true,\"\":1}", PEN_ERR_INVALID, "unknown key 'softmax'");
-    refuses("{\"max_batch_size\":1,\"max_batch_size\":2}", PEN_ERR_INVALID, "max_batch_size is given twice");
+    config_text_refuses("{\"max_batch\":4}", PEN_ERR_INVALID, "did you mean 'max_batch_size'?");
+    config_text_refuses("{\"max_batch_sise\":4}", PEN_ERR_INVALID, "unknown key 'max_batch_sise' in the top level");
+    config_text_refuses("{\"dynamic_batching\":{\"prefered_batch_size\":[1]}}", PEN_ERR_INVALID,
+                        "in dynamic_batching: did you mean 'preferred_batch_size'?");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"meen\":[0]}}}", PEN_ERR_INVALID,
+                        "in input.preprocess: did you mean 'mean'?");
+    config_text_refuses("{\"output\":{\"zzzzzzzzzz\":1}}", PEN_ERR_INVALID, "unknown key 'zzzzzzzzzz' in output");
+    config_text_refuses("{\"softmax\":true,\"\":1}", PEN_ERR_INVALID, "unknown key 'softmax'");
+    config_text_refuses("{\"max_batch_size\":1,\"max_batch_size\":2}", PEN_ERR_INVALID,
+                        "max_batch_size is given twice");
 }
 
 Test(config, wrong_values_name_their_path)
 {
-    refuses("[1]", PEN_ERR_INVALID, "the document must be an object");
-    refuses("{\"max_batch_size\":", PEN_ERR_INVALID, "not JSON");
-    refuses("", PEN_ERR_INVALID, "not JSON");
-    refuses("{\"platform\":\"tensorflow\"}", PEN_ERR_INVALID, "platform must be one of onnx");
-    refuses("{\"max_batch_size\":-1}", PEN_ERR_INVALID, "max_batch_size must be a whole number from 0 to 1024");
-    refuses("{\"max_batch_size\":1.5}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
-    refuses("{\"max_batch_size\":1e300}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
-    refuses("{\"max_batch_size\":\"8\"}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
-    refuses("{\"dynamic_batching\":[]}", PEN_ERR_INVALID, "dynamic_batching must be an object");
-    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":4}}", PEN_ERR_INVALID,
-            "preferred_batch_size must be an array");
-    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[0]}}", PEN_ERR_INVALID, "from 1 to 1024");
-    refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", PEN_ERR_TOO_LARGE,
-            "17 entries, at most 16");
-    refuses("{\"dynamic_batching\":{\"max_queue_delay_microseconds\":86400000001}}", PEN_ERR_INVALID,
-            "dynamic_batching.max_queue_delay_microseconds");
-    refuses("{\"dynamic_batching\":{\"priority_levels\":256}}", PEN_ERR_INVALID, "priority_levels");
-    refuses("{\"dynamic_batching\":{\"default_priority_level\":1}}", PEN_ERR_INVALID, "above priority_levels 0");
-    refuses("{\"instance_group\":[{\"count\":0}]}", PEN_ERR_INVALID, "instance_group.count");
-    refuses("{\"instance_group\":[{\"kind\":\"KIND_TPU\"}]}", PEN_ERR_INVALID, "KIND_AUTO|KIND_CPU|KIND_GPU");
-    refuses("{\"instance_group\":[{},{}]}", PEN_ERR_TOO_LARGE, "instance_group has 2 entries");
-    refuses("{\"version_policy\":{}}", PEN_ERR_INVALID, "exactly one of latest, all, specific");
-    refuses("{\"version_policy\":{\"all\":{},\"latest\":{}}}", PEN_ERR_INVALID, "exactly one");
-    refuses("{\"version_policy\":{\"specific\":{}}}", PEN_ERR_INVALID, "version_policy.specific needs versions");
-    refuses("{\"version_policy\":{\"specific\":{\"versions\":[]}}}", PEN_ERR_INVALID, "at least one version");
-    refuses("{\"version_policy\":{\"latest\":{\"num_versions\":0}}}", PEN_ERR_INVALID, "num_versions");
-    refuses("{\"response_cache\":{\"enable\":1}}", PEN_ERR_INVALID, "response_cache.enable must be true or false");
-    refuses("{\"model_warmup\":[{\"batch_size\":2}]}", PEN_ERR_INVALID, "batch_size 2 is above max_batch_size 0");
-    refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"file\"}}}", PEN_ERR_INVALID, "config|model");
-    refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"model\",\"mean\":[1]}}}", PEN_ERR_INVALID,
-            "leave one of them out");
-    refuses("{\"model_warmup\":[{\"inputs\":[]}]}", PEN_ERR_INVALID, "model_warmup.inputs must be an object");
-    refuses("{\"model_warmup\":[{\"inputs\":{\"x\":{\"dims\":[0]}}}]}", PEN_ERR_INVALID, "model_warmup.inputs.x.dims");
-    refuses("{\"max_batch_size\":2,\"dynamic_batching\":{\"preferred_batch_size\":[4]}}", PEN_ERR_INVALID,
-            "preferred_batch_size 4 is above max_batch_size 2");
+    config_text_refuses("[1]", PEN_ERR_INVALID, "the document must be an object");
+    config_text_refuses("{\"max_batch_size\":", PEN_ERR_INVALID, "not JSON");
+    config_text_refuses("", PEN_ERR_INVALID, "not JSON");
+    config_text_refuses("{\"platform\":\"tensorflow\"}", PEN_ERR_INVALID, "platform must be one of onnx");
+    config_text_refuses("{\"max_batch_size\":-1}", PEN_ERR_INVALID,
+                        "max_batch_size must be a whole number from 0 to 1024");
+    config_text_refuses("{\"max_batch_size\":1.5}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    config_text_refuses("{\"max_batch_size\":1e300}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    config_text_refuses("{\"max_batch_size\":\"8\"}", PEN_ERR_INVALID, "max_batch_size must be a whole number");
+    config_text_refuses("{\"dynamic_batching\":[]}", PEN_ERR_INVALID, "dynamic_batching must be an object");
+    config_text_refuses("{\"dynamic_batching\":{\"preferred_batch_size\":4}}", PEN_ERR_INVALID,
+                        "preferred_batch_size must be an array");
+    config_text_refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[0]}}", PEN_ERR_INVALID, "from 1 to 1024");
+    config_text_refuses("{\"dynamic_batching\":{\"preferred_batch_size\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}",
+                        PEN_ERR_TOO_LARGE, "17 entries, at most 16");
+    config_text_refuses("{\"dynamic_batching\":{\"max_queue_delay_microseconds\":86400000001}}", PEN_ERR_INVALID,
+                        "dynamic_batching.max_queue_delay_microseconds");
+    config_text_refuses("{\"dynamic_batching\":{\"priority_levels\":256}}", PEN_ERR_INVALID, "priority_levels");
+    config_text_refuses("{\"dynamic_batching\":{\"default_priority_level\":1}}", PEN_ERR_INVALID,
+                        "above priority_levels 0");
+    config_text_refuses("{\"instance_group\":[{\"count\":0}]}", PEN_ERR_INVALID, "instance_group.count");
+    config_text_refuses("{\"instance_group\":[{\"kind\":\"KIND_TPU\"}]}", PEN_ERR_INVALID,
+                        "KIND_AUTO|KIND_CPU|KIND_GPU");
+    config_text_refuses("{\"instance_group\":[{},{}]}", PEN_ERR_TOO_LARGE, "instance_group has 2 entries");
+    config_text_refuses("{\"version_policy\":{}}", PEN_ERR_INVALID, "exactly one of latest, all, specific");
+    config_text_refuses("{\"version_policy\":{\"all\":{},\"latest\":{}}}", PEN_ERR_INVALID, "exactly one");
+    config_text_refuses("{\"version_policy\":{\"specific\":{}}}", PEN_ERR_INVALID,
+                        "version_policy.specific needs versions");
+    config_text_refuses("{\"version_policy\":{\"specific\":{\"versions\":[]}}}", PEN_ERR_INVALID,
+                        "at least one version");
+    config_text_refuses("{\"version_policy\":{\"latest\":{\"num_versions\":0}}}", PEN_ERR_INVALID, "num_versions");
+    config_text_refuses("{\"response_cache\":{\"enable\":1}}", PEN_ERR_INVALID,
+                        "response_cache.enable must be true or false");
+    config_text_refuses("{\"model_warmup\":[{\"batch_size\":2}]}", PEN_ERR_INVALID,
+                        "batch_size 2 is above max_batch_size 0");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"file\"}}}", PEN_ERR_INVALID, "config|model");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"normalisation\":\"model\",\"mean\":[1]}}}", PEN_ERR_INVALID,
+                        "leave one of them out");
+    config_text_refuses("{\"model_warmup\":[{\"inputs\":[]}]}", PEN_ERR_INVALID,
+                        "model_warmup.inputs must be an object");
+    config_text_refuses("{\"model_warmup\":[{\"inputs\":{\"x\":{\"dims\":[0]}}}]}", PEN_ERR_INVALID,
+                        "model_warmup.inputs.x.dims");
+    config_text_refuses("{\"max_batch_size\":2,\"dynamic_batching\":{\"preferred_batch_size\":[4]}}", PEN_ERR_INVALID,
+                        "preferred_batch_size 4 is above max_batch_size 2");
 }
 
 Test(config, preprocess_and_labels_are_checked)
 {
-    refuses("{\"input\":{\"preprocess\":{\"layout\":\"CHW\"}}}", PEN_ERR_INVALID, "layout must be one of NCHW|NHWC");
-    refuses("{\"input\":{\"preprocess\":{\"order\":\"GBR\"}}}", PEN_ERR_INVALID, "order must be one of RGB|BGR");
-    refuses("{\"input\":{\"preprocess\":{\"channels\":5}}}", PEN_ERR_INVALID,
-            "channels must be a whole number from 1 to 4");
-    refuses("{\"input\":{\"preprocess\":{\"height\":0}}}", PEN_ERR_INVALID, "height");
-    refuses("{\"input\":{\"preprocess\":{\"width\":65536}}}", PEN_ERR_INVALID, "width");
-    refuses("{\"input\":{\"preprocess\":{\"resize\":\"magic\"}}}", PEN_ERR_INVALID, "resize must be one of");
-    refuses("{\"input\":{\"preprocess\":{\"fit\":\"magic\"}}}", PEN_ERR_INVALID, "fit must be one of");
-    refuses("{\"input\":{\"preprocess\":{\"invert\":\"no\"}}}", PEN_ERR_INVALID, "invert must be true or false");
-    refuses("{\"input\":{\"preprocess\":{\"mean\":[]}}}", PEN_ERR_INVALID, "mean must have 1 to 4 numbers");
-    refuses("{\"input\":{\"preprocess\":{\"scale\":[1e39]}}}", PEN_ERR_INVALID, "scale[0] must be a finite number");
-    refuses("{\"input\":{\"preprocess\":{\"scale\":[\"1\"]}}}", PEN_ERR_INVALID, "scale[0]");
-    refuses("{\"input\":{\"preprocess\":{\"input\":\"\"}}}", PEN_ERR_INVALID, "input must be a text of 1 to 255 bytes");
-    refuses("{\"output\":{\"labels\":[1]}}", PEN_ERR_INVALID, "output.labels must be a text");
-    refuses("{\"output\":{\"labels\":[\"a\"],\"labels_file\":\"b\"}}", PEN_ERR_INVALID, "keep one");
-    refuses("{\"output\":{\"labels_file\":\"../b\"}}", PEN_ERR_INVALID, "without a '/'");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"layout\":\"CHW\"}}}", PEN_ERR_INVALID,
+                        "layout must be one of NCHW|NHWC");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"order\":\"GBR\"}}}", PEN_ERR_INVALID,
+                        "order must be one of RGB|BGR");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"channels\":5}}}", PEN_ERR_INVALID,
+                        "channels must be a whole number from 1 to 4");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"height\":0}}}", PEN_ERR_INVALID, "height");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"width\":65536}}}", PEN_ERR_INVALID, "width");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"resize\":\"magic\"}}}", PEN_ERR_INVALID,
+                        "resize must be one of");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"fit\":\"magic\"}}}", PEN_ERR_INVALID, "fit must be one of");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"invert\":\"no\"}}}", PEN_ERR_INVALID,
+                        "invert must be true or false");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"mean\":[]}}}", PEN_ERR_INVALID, "mean must have 1 to 4 numbers");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"scale\":[1e39]}}}", PEN_ERR_INVALID,
+                        "scale[0] must be a finite number");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"scale\":[\"1\"]}}}", PEN_ERR_INVALID, "scale[0]");
+    config_text_refuses("{\"input\":{\"preprocess\":{\"input\":\"\"}}}", PEN_ERR_INVALID,
+                        "input must be a text of 1 to 255 bytes");
+    config_text_refuses("{\"output\":{\"labels\":[1]}}", PEN_ERR_INVALID, "output.labels must be a text");
+    config_text_refuses("{\"output\":{\"labels\":[\"a\"],\"labels_file\":\"b\"}}", PEN_ERR_INVALID, "keep one");
+    config_text_refuses("{\"output\":{\"labels_file\":\"../b\"}}", PEN_ERR_INVALID, "without a '/'");
 }
 
 Test(config, what_is_not_honoured_is_refused)
 {
-    refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"LATER\"}}}", PEN_ERR_INVALID,
-            "timeout_action");
+    config_text_refuses("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"LATER\"}}}",
+                        PEN_ERR_INVALID, "timeout_action");
 }
 
 Test(config, deep_nesting_is_an_error_and_no_crash)
@@ -158,7 +155,7 @@ Test(config, deep_nesting_is_an_error_and_no_crash)
     cr_assert_not_null(text);
     memset(text, '[', 200000);
     text[200000] = '\0';
-    refuses(text, PEN_ERR_INVALID, "not JSON");
+    config_text_refuses(text, PEN_ERR_INVALID, "not JSON");
     free(text);
 }
 
@@ -254,8 +251,8 @@ Test(config, steps_of_an_ensemble_are_put_in_order)
 {
     struct config c;
     struct pen_error error;
-    cr_assert(parse(ENSEMBLE(STEP("three", "c", "z") "," STEP("one", "a", "b") "," STEP("two", "b", "c")), &c,
-                    &error) == PEN_OK,
+    cr_assert(config_text_parse(ENSEMBLE(STEP("three", "c", "z") "," STEP("one", "a", "b") "," STEP("two", "b", "c")),
+                                &c, &error) == PEN_OK,
               "%s", error.text);
     const struct ensemble_plan *r = c.plan;
     cr_assert(c.ensemble && r && r->steps_count == 3 && r->inputs_count == 1 && r->outputs_count == 1);
@@ -271,36 +268,40 @@ Test(config, steps_of_an_ensemble_are_put_in_order)
 
 Test(config, ensembles_that_cannot_run_get_a_sentence)
 {
-    refuses("{\"platform\":\"ensemble\"}", PEN_ERR_INVALID, "needs ensemble_scheduling");
-    refuses(ENSEMBLE(""), PEN_ERR_INVALID, "at least one step");
-    refuses(ENSEMBLE(STEP("m", "a", "b")), PEN_ERR_INVALID, "output 'z' is given by no step");
-    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r")), PEN_ERR_INVALID,
-            "step 2 (model 'n') takes 'q', which no step gives");
-    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "a", "z")), PEN_ERR_INVALID,
-            "step 2 (model 'n') gives 'z', which another output gives already");
-    refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r") "," STEP("o", "r", "q")), PEN_ERR_INVALID,
-            "steps 2, 3 take, directly or through each other, what they give themselves: a cycle");
-    refuses(ENSEMBLE("{\"model_name\":\"m\"}"), PEN_ERR_INVALID, "needs model_name, input_map and output_map");
-    refuses(ENSEMBLE("{\"model_name\":\"m\",\"model_version\":0}"), PEN_ERR_INVALID, "must be -1 (the latest)");
-    refuses(ENSEMBLE("{\"model_name\":\"m\",\"input_map\":{}}"), PEN_ERR_INVALID, "must name 1 to 64 tensors");
-    refuses("{\"input\":[{\"name\":\"a\",\"data_type\":\"FP32\",\"dims\":[1]}]}", PEN_ERR_INVALID,
-            "must be a type such as TYPE_FP32");
-    refuses("{\"input\":[{\"name\":\"a\",\"dims\":[1]}]}", PEN_ERR_INVALID, "needs name, data_type and dims");
-    refuses("{\"ensemble_scheduling\":{\"steps\":[]}}", PEN_ERR_INVALID, "did you mean 'step'");
+    config_text_refuses("{\"platform\":\"ensemble\"}", PEN_ERR_INVALID, "needs ensemble_scheduling");
+    config_text_refuses(ENSEMBLE(""), PEN_ERR_INVALID, "at least one step");
+    config_text_refuses(ENSEMBLE(STEP("m", "a", "b")), PEN_ERR_INVALID, "output 'z' is given by no step");
+    config_text_refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r")), PEN_ERR_INVALID,
+                        "step 2 (model 'n') takes 'q', which no step gives");
+    config_text_refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "a", "z")), PEN_ERR_INVALID,
+                        "step 2 (model 'n') gives 'z', which another output gives already");
+    config_text_refuses(ENSEMBLE(STEP("m", "a", "z") "," STEP("n", "q", "r") "," STEP("o", "r", "q")), PEN_ERR_INVALID,
+                        "steps 2, 3 take, directly or through each other, what they give themselves: a cycle");
+    config_text_refuses(ENSEMBLE("{\"model_name\":\"m\"}"), PEN_ERR_INVALID,
+                        "needs model_name, input_map and output_map");
+    config_text_refuses(ENSEMBLE("{\"model_name\":\"m\",\"model_version\":0}"), PEN_ERR_INVALID,
+                        "must be -1 (the latest)");
+    config_text_refuses(ENSEMBLE("{\"model_name\":\"m\",\"input_map\":{}}"), PEN_ERR_INVALID,
+                        "must name 1 to 64 tensors");
+    config_text_refuses("{\"input\":[{\"name\":\"a\",\"data_type\":\"FP32\",\"dims\":[1]}]}", PEN_ERR_INVALID,
+                        "must be a type such as TYPE_FP32");
+    config_text_refuses("{\"input\":[{\"name\":\"a\",\"dims\":[1]}]}", PEN_ERR_INVALID,
+                        "needs name, data_type and dims");
+    config_text_refuses("{\"ensemble_scheduling\":{\"steps\":[]}}", PEN_ERR_INVALID, "did you mean 'step'");
 }
 
 Test(config, what_a_timeout_does_is_read)
 {
     struct config c;
     struct pen_error error = {0};
-    cr_assert(parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"DELAY\","
-                    "\"allow_timeout_override\":false}}}",
-                    &c, &error) == PEN_OK,
+    cr_assert(config_text_parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"DELAY\","
+                                "\"allow_timeout_override\":false}}}",
+                                &c, &error) == PEN_OK,
               "%s", error.text);
     cr_expect(c.queue_policy.timeout_delays && c.queue_policy.timeout_fixed);
     config_fini(&c);
-    cr_assert(parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"REJECT\"}}}", &c, &error) ==
-              PEN_OK);
+    cr_assert(config_text_parse("{\"dynamic_batching\":{\"default_queue_policy\":{\"timeout_action\":\"REJECT\"}}}", &c,
+                                &error) == PEN_OK);
     cr_expect(!c.queue_policy.timeout_delays && !c.queue_policy.timeout_fixed);
     config_fini(&c);
 }
@@ -311,8 +312,9 @@ Test(config, labels_of_versions_are_read)
 {
     struct config c;
     struct pen_error error = {0};
-    cr_assert(parse(LABELS("{\"stable\":1,\"canary\":{\"version\":2,\"share\":0.05}}"), &c, &error) == PEN_OK, "%s",
-              error.text);
+    cr_assert(config_text_parse(LABELS("{\"stable\":1,\"canary\":{\"version\":2,\"share\":0.05}}"), &c, &error) ==
+                  PEN_OK,
+              "%s", error.text);
     cr_assert(c.version_labels_count == 2);
     cr_expect(strcmp(c.version_labels[0].label, "stable") == 0 && c.version_labels[0].version == 1 &&
               c.version_labels[0].share_ppm == 0);
@@ -325,21 +327,23 @@ Test(config, labels_that_are_none_are_refused)
 {
     struct config c;
     struct pen_error error;
-    refuses(LABELS("[]"), PEN_ERR_INVALID, "must be an object of labels");
-    refuses(LABELS("{\"a b\":1}"), PEN_ERR_INVALID, "'a b' is no label");
-    refuses(LABELS("{\"\":1}"), PEN_ERR_INVALID, "is no label");
-    refuses(LABELS("{\"a\":1,\"a\":2}"), PEN_ERR_INVALID, "'a' stands twice");
-    cr_assert_eq(parse(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.6}}"), &c, &error),
+    config_text_refuses(LABELS("[]"), PEN_ERR_INVALID, "must be an object of labels");
+    config_text_refuses(LABELS("{\"a b\":1}"), PEN_ERR_INVALID, "'a b' is no label");
+    config_text_refuses(LABELS("{\"\":1}"), PEN_ERR_INVALID, "is no label");
+    config_text_refuses(LABELS("{\"a\":1,\"a\":2}"), PEN_ERR_INVALID, "'a' stands twice");
+    cr_assert_eq(config_text_parse(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.6}}"),
+                                   &c, &error),
                  PEN_OK, "all jobs: %s", error.text);
     config_fini(&c);
-    refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.600001}}"), PEN_ERR_INVALID,
-            "share out more than all jobs");
-    refuses(LABELS("{\"a\":0}"), PEN_ERR_INVALID, "version_labels.a");
-    refuses(LABELS("{\"a\":{\"share\":0.5}}"), PEN_ERR_INVALID, "version_labels.a needs version");
-    refuses(LABELS("{\"a\":{\"version\":1,\"share\":1.5}}"), PEN_ERR_INVALID, "must be a number from 0 to 1");
-    refuses(LABELS("{\"a\":{\"version\":1,\"shares\":0.5}}"), PEN_ERR_INVALID, "did you mean 'share'");
-    refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.6},\"b\":{\"version\":2,\"share\":0.6}}"), PEN_ERR_INVALID,
-            "share out more than all jobs");
+    config_text_refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.4},\"b\":{\"version\":2,\"share\":0.600001}}"),
+                        PEN_ERR_INVALID, "share out more than all jobs");
+    config_text_refuses(LABELS("{\"a\":0}"), PEN_ERR_INVALID, "version_labels.a");
+    config_text_refuses(LABELS("{\"a\":{\"share\":0.5}}"), PEN_ERR_INVALID, "version_labels.a needs version");
+    config_text_refuses(LABELS("{\"a\":{\"version\":1,\"share\":1.5}}"), PEN_ERR_INVALID,
+                        "must be a number from 0 to 1");
+    config_text_refuses(LABELS("{\"a\":{\"version\":1,\"shares\":0.5}}"), PEN_ERR_INVALID, "did you mean 'share'");
+    config_text_refuses(LABELS("{\"a\":{\"version\":1,\"share\":0.6},\"b\":{\"version\":2,\"share\":0.6}}"),
+                        PEN_ERR_INVALID, "share out more than all jobs");
 }
 
 #define LEVELS(map) "{\"dynamic_batching\":{\"priority_levels\":3,\"priority_queue_policy\":" map "}}"
@@ -348,9 +352,9 @@ Test(config, levels_may_have_queue_policies_of_their_own)
 {
     struct config c;
     struct pen_error error = {0};
-    cr_assert(parse(LEVELS("{\"1\":{\"max_queue_size\":4,\"default_timeout_microseconds\":5000},"
-                           "\"3\":{\"timeout_action\":\"DELAY\",\"allow_timeout_override\":false}}"),
-                    &c, &error) == PEN_OK,
+    cr_assert(config_text_parse(LEVELS("{\"1\":{\"max_queue_size\":4,\"default_timeout_microseconds\":5000},"
+                                       "\"3\":{\"timeout_action\":\"DELAY\",\"allow_timeout_override\":false}}"),
+                                &c, &error) == PEN_OK,
               "%s", error.text);
     cr_assert(c.level_policies_count == 2);
     const struct config_queue_policy *one = &c.level_policies[0], *three = &c.level_policies[1];
@@ -363,16 +367,16 @@ Test(config, levels_may_have_queue_policies_of_their_own)
 
 Test(config, a_queue_policy_for_no_level_is_refused)
 {
-    refuses(LEVELS("[]"), PEN_ERR_INVALID, "must be an object of priority levels");
-    refuses(LEVELS("{\"0\":{}}"), PEN_ERR_INVALID, "'0' is no priority level");
-    refuses(LEVELS("{\"256\":{}}"), PEN_ERR_INVALID, "'256' is no priority level");
-    refuses(LEVELS("{\"+1\":{}}"), PEN_ERR_INVALID, "'+1' is no priority level");
-    refuses(LEVELS("{\"1x\":{}}"), PEN_ERR_INVALID, "'1x' is no priority level");
-    refuses(LEVELS("{\"1\":{},\"1\":{}}"), PEN_ERR_INVALID, "'1' stands twice");
-    refuses(LEVELS("{\"4\":{}}"), PEN_ERR_INVALID, "level 4, above priority_levels 3");
-    refuses(LEVELS("{\"1\":{\"max_queue\":1}}"), PEN_ERR_INVALID, "did you mean 'max_queue_size'");
-    refuses(LEVELS("{\"1\":{\"timeout_action\":\"LATER\"}}"), PEN_ERR_INVALID,
-            "priority_queue_policy.1.timeout_action");
+    config_text_refuses(LEVELS("[]"), PEN_ERR_INVALID, "must be an object of priority levels");
+    config_text_refuses(LEVELS("{\"0\":{}}"), PEN_ERR_INVALID, "'0' is no priority level");
+    config_text_refuses(LEVELS("{\"256\":{}}"), PEN_ERR_INVALID, "'256' is no priority level");
+    config_text_refuses(LEVELS("{\"+1\":{}}"), PEN_ERR_INVALID, "'+1' is no priority level");
+    config_text_refuses(LEVELS("{\"1x\":{}}"), PEN_ERR_INVALID, "'1x' is no priority level");
+    config_text_refuses(LEVELS("{\"1\":{},\"1\":{}}"), PEN_ERR_INVALID, "'1' stands twice");
+    config_text_refuses(LEVELS("{\"4\":{}}"), PEN_ERR_INVALID, "level 4, above priority_levels 3");
+    config_text_refuses(LEVELS("{\"1\":{\"max_queue\":1}}"), PEN_ERR_INVALID, "did you mean 'max_queue_size'");
+    config_text_refuses(LEVELS("{\"1\":{\"timeout_action\":\"LATER\"}}"), PEN_ERR_INVALID,
+                        "priority_queue_policy.1.timeout_action");
 }
 
 #define SEQUENCE(more, states) "{\"sequence_batching\":{" more "\"state\":[" states "]}}"
@@ -382,13 +386,13 @@ Test(config, state_of_sequences_is_read)
 {
     struct config c;
     struct pen_error error;
-    cr_assert(
-        parse(SEQUENCE("\"max_sequence_idle_microseconds\":5000,\"oldest\":{\"max_candidate_sequences\":7},",
-                       KEPT("h", "hn",
-                            ",\"data_type\":\"TYPE_FP32\",\"dims\":[2,1,128],\"initial_state\":[{\"data_"
-                            "file\":\"h.bin\"}]") "," KEPT("c", "cn", ",\"initial_state\":[{\"zero_data\":true}]")),
-              &c, &error) == PEN_OK,
-        "%s", error.text);
+    cr_assert(config_text_parse(
+                  SEQUENCE("\"max_sequence_idle_microseconds\":5000,\"oldest\":{\"max_candidate_sequences\":7},",
+                           KEPT("h", "hn",
+                                ",\"data_type\":\"TYPE_FP32\",\"dims\":[2,1,128],\"initial_state\":[{\"data_"
+                                "file\":\"h.bin\"}]") "," KEPT("c", "cn", ",\"initial_state\":[{\"zero_data\":true}]")),
+                  &c, &error) == PEN_OK,
+              "%s", error.text);
     const struct config_sequence *s = &c.sequence;
     cr_assert(s->present && s->states_count == 2 && s->idle_us == 5000 && s->max_sequences == 7);
     cr_expect(strcmp(s->states[0].input, "h") == 0 && strcmp(s->states[0].output, "hn") == 0);
@@ -399,16 +403,16 @@ Test(config, state_of_sequences_is_read)
 
 Test(config, states_that_cannot_be_kept_get_a_sentence)
 {
-    refuses("{\"sequence_batching\":{}}", PEN_ERR_INVALID, "needs at least one state");
-    refuses(SEQUENCE("", "{\"input_name\":\"h\"}"), PEN_ERR_INVALID, "needs input_name and output_name");
-    refuses(SEQUENCE("", KEPT("h", "a", "") "," KEPT("h", "b", "")), PEN_ERR_INVALID, "is a state already");
-    refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"zero_data\":false}]")), PEN_ERR_INVALID,
-            "must be true or left out");
-    refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"data_file\":\"a/b\"}]")), PEN_ERR_INVALID,
-            "must be a file beside config.json");
-    refuses(SEQUENCE("\"direct\":{},", KEPT("h", "a", "")), PEN_ERR_INVALID, "unknown key 'direct'");
-    refuses(SEQUENCE("\"max_sequence_idle_microseconds\":1,", KEPT("h", "a", "")), PEN_ERR_INVALID,
-            "must be a whole number from 1000");
+    config_text_refuses("{\"sequence_batching\":{}}", PEN_ERR_INVALID, "needs at least one state");
+    config_text_refuses(SEQUENCE("", "{\"input_name\":\"h\"}"), PEN_ERR_INVALID, "needs input_name and output_name");
+    config_text_refuses(SEQUENCE("", KEPT("h", "a", "") "," KEPT("h", "b", "")), PEN_ERR_INVALID, "is a state already");
+    config_text_refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"zero_data\":false}]")), PEN_ERR_INVALID,
+                        "must be true or left out");
+    config_text_refuses(SEQUENCE("", KEPT("h", "a", ",\"initial_state\":[{\"data_file\":\"a/b\"}]")), PEN_ERR_INVALID,
+                        "must be a file beside config.json");
+    config_text_refuses(SEQUENCE("\"direct\":{},", KEPT("h", "a", "")), PEN_ERR_INVALID, "unknown key 'direct'");
+    config_text_refuses(SEQUENCE("\"max_sequence_idle_microseconds\":1,", KEPT("h", "a", "")), PEN_ERR_INVALID,
+                        "must be a whole number from 1000");
 }
 
 Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
@@ -416,14 +420,14 @@ Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
     struct config config;
     config_init(&config);
     struct pen_error error;
-    refuses("{\"platform\":\"onnx\\u0000evil\"}", PEN_ERR_INVALID, "NUL");
-    refuses("{\"output\":{\"labels_file\":\"labels.txt\\u0000.png\"}}", PEN_ERR_INVALID, "NUL");
-    refuses("{\"max_batch_size\\u0000x\":4}", PEN_ERR_INVALID, "NUL");
+    config_text_refuses("{\"platform\":\"onnx\\u0000evil\"}", PEN_ERR_INVALID, "NUL");
+    config_text_refuses("{\"output\":{\"labels_file\":\"labels.txt\\u0000.png\"}}", PEN_ERR_INVALID, "NUL");
+    config_text_refuses("{\"max_batch_size\\u0000x\":4}", PEN_ERR_INVALID, "NUL");
     static const char raw[] = "{\"platform\":\"onnx\0evil\"}";
     cr_expect_eq(config_parse(raw, sizeof raw - 1, &config, &error), PEN_ERR_INVALID);
     cr_expect(strstr(error.text, "byte 17 is 0"), "%s", error.text);
     config_fini(&config);
-    refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
+    config_text_refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
 }
 
 Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
@@ -437,7 +441,7 @@ Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
         "\"cubic\"}}, "
         "{\"crop\": {\"width\": 224, \"height\": 200}}, {\"color\": \"grey\"}, {\"normalize\": {\"range\": [-1, 1]}}, "
         "{\"layout\": \"nchw\"}, {\"dtype\": {\"type\": \"int8\", \"scale\": 0.5, \"zero_point\": -3}}]}}";
-    cr_assert(parse(text, &c, &error) == PEN_OK, "%s", error.text);
+    cr_assert(config_text_parse(text, &c, &error) == PEN_OK, "%s", error.text);
     const struct picture_steps *s = c.picture.steps;
     cr_expect(s->count == 2 && s->steps[0].kind == PICTURE_STEP_SHORT && s->steps[0].width == 256);
     cr_expect(s->steps[0].filter == SCALE_CUBIC && s->steps[1].kind == PICTURE_STEP_MIDDLE &&
@@ -448,17 +452,19 @@ Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
     cr_expect(c.picture.numbers.dtype == PEN_DTYPE_I8 && c.picture.numbers.q_scale == 0.5f);
     cr_expect(c.picture.numbers.q_zero == -3 && strstr(c.picture.text, "\"steps\""));
     config_fini(&c);
-    refuses("{\"picture\":{\"steps\":[{\"blur\":{}}]}}", PEN_ERR_INVALID,
-            "picture.steps[0]: there is no step 'blur'; the steps are resize, crop, color, normalize, layout, dtype");
-    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"size\":3}}]}}", PEN_ERR_INVALID,
-            "It may have width, height, short, filter, fit, color");
-    refuses("{\"picture\":{\"stop\":[]}}", PEN_ERR_INVALID, "did you mean 'steps'");
-    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3}}]}}", PEN_ERR_INVALID,
-            "needs width and height, or short");
-    refuses("{\"picture\":{\"steps\":[{\"layout\":\"nhwc\"},{\"color\":\"rgb\"}]}}", PEN_ERR_INVALID, "comes too late");
-    refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3,\"height\":3,\"filter\":\"lanczos\"}}]}}",
-            PEN_ERR_INVALID, "bilinear|area|cubic|nearest");
-    refuses("{\"picture\":{\"steps\":[{\"normalize\":{\"std\":[0]}}]}}", PEN_ERR_INVALID, "divided by it");
+    config_text_refuses(
+        "{\"picture\":{\"steps\":[{\"blur\":{}}]}}", PEN_ERR_INVALID,
+        "picture.steps[0]: there is no step 'blur'; the steps are resize, crop, color, normalize, layout, dtype");
+    config_text_refuses("{\"picture\":{\"steps\":[{\"resize\":{\"size\":3}}]}}", PEN_ERR_INVALID,
+                        "It may have width, height, short, filter, fit, color");
+    config_text_refuses("{\"picture\":{\"stop\":[]}}", PEN_ERR_INVALID, "did you mean 'steps'");
+    config_text_refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3}}]}}", PEN_ERR_INVALID,
+                        "needs width and height, or short");
+    config_text_refuses("{\"picture\":{\"steps\":[{\"layout\":\"nhwc\"},{\"color\":\"rgb\"}]}}", PEN_ERR_INVALID,
+                        "comes too late");
+    config_text_refuses("{\"picture\":{\"steps\":[{\"resize\":{\"width\":3,\"height\":3,\"filter\":\"lanczos\"}}]}}",
+                        PEN_ERR_INVALID, "bilinear|area|cubic|nearest");
+    config_text_refuses("{\"picture\":{\"steps\":[{\"normalize\":{\"std\":[0]}}]}}", PEN_ERR_INVALID, "divided by it");
 }
 
 /* ---- precision and calibration --------------------------------------------------------------------------------------- */
@@ -468,7 +474,7 @@ Test(config, what_answers_keep_and_what_they_are_measured_on_is_read)
     struct config c;
     struct pen_error error;
     cr_assert(
-        parse(
+        config_text_parse(
             "{\"precision\":\"max_relative_error=1e-2\",\"calibration\":{\"sets\":[{\"x\":\"x1.npy\",\"y\":\"y1.npy\"},"
             "{\"x\":\"x2.npy\"}],\"ranges\":{\"x\":[-1,3]}}}",
             &c, &error) == PEN_OK,
@@ -480,21 +486,22 @@ Test(config, what_answers_keep_and_what_they_are_measured_on_is_read)
     cr_expect_eq(c.calibration.files[2].set, 1u);
     cr_expect(c.calibration.ranges[0].low == -1.0 && c.calibration.ranges[0].high == 3.0);
     config_fini(&c);
-    cr_assert(parse("{\"precision\":\"f32-exact\"}", &c, &error) == PEN_OK);
+    cr_assert(config_text_parse("{\"precision\":\"f32-exact\"}", &c, &error) == PEN_OK);
     cr_expect(c.contract.exact && c.contract.precision == PEN_PRECISION_F32);
     config_fini(&c);
 }
 
 Test(config, a_precision_or_calibration_that_cannot_be_gets_a_sentence)
 {
-    refuses("{\"precision\":\"f33\"}", PEN_ERR_INVALID, "'f33' is no precision; there is any|f32|");
-    refuses("{\"precision\":\"max_relative_error=0\"}", PEN_ERR_INVALID, "a number above 0");
-    refuses("{\"precision\":\"max_relative_error=nan\"}", PEN_ERR_INVALID, "a number above 0");
-    refuses("{\"precision\":2}", PEN_ERR_INVALID, "precision");
-    refuses("{\"calibration\":{\"sets\":[{}]}}", PEN_ERR_INVALID, "each set is an object of 1 to 64 inputs");
-    refuses("{\"calibration\":{\"sets\":[{\"x\":\"../x.npy\"}]}}", PEN_ERR_INVALID, "without a '/'");
-    refuses("{\"calibration\":{\"sets\":[{\"x\":1}]}}", PEN_ERR_INVALID, "calibration.sets");
-    refuses("{\"calibration\":{\"ranges\":{\"x\":[1,0]}}}", PEN_ERR_INVALID, "the smaller one first");
-    refuses("{\"calibration\":{\"ranges\":[1]}}", PEN_ERR_INVALID, "is an object of at most 64 inputs");
-    refuses("{\"calibration\":{\"files\":[]}}", PEN_ERR_INVALID, "unknown key 'files'");
+    config_text_refuses("{\"precision\":\"f33\"}", PEN_ERR_INVALID, "'f33' is no precision; there is any|f32|");
+    config_text_refuses("{\"precision\":\"max_relative_error=0\"}", PEN_ERR_INVALID, "a number above 0");
+    config_text_refuses("{\"precision\":\"max_relative_error=nan\"}", PEN_ERR_INVALID, "a number above 0");
+    config_text_refuses("{\"precision\":2}", PEN_ERR_INVALID, "precision");
+    config_text_refuses("{\"calibration\":{\"sets\":[{}]}}", PEN_ERR_INVALID,
+                        "each set is an object of 1 to 64 inputs");
+    config_text_refuses("{\"calibration\":{\"sets\":[{\"x\":\"../x.npy\"}]}}", PEN_ERR_INVALID, "without a '/'");
+    config_text_refuses("{\"calibration\":{\"sets\":[{\"x\":1}]}}", PEN_ERR_INVALID, "calibration.sets");
+    config_text_refuses("{\"calibration\":{\"ranges\":{\"x\":[1,0]}}}", PEN_ERR_INVALID, "the smaller one first");
+    config_text_refuses("{\"calibration\":{\"ranges\":[1]}}", PEN_ERR_INVALID, "is an object of at most 64 inputs");
+    config_text_refuses("{\"calibration\":{\"files\":[]}}", PEN_ERR_INVALID, "unknown key 'files'");
 }

@@ -1,5 +1,5 @@
 /* config.json at its bounds: lists that are as long as they may be, crops of pictures, and the files of a calibration. */
-#include "config.h"
+#include "config_text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -8,25 +8,6 @@
 #include <unistd.h>
 
 #include "folder.h"
-
-static enum pen_status parse(const char *text, struct config *config, struct pen_error *error)
-{
-    config_init(config);
-    *error = (struct pen_error){0};
-    return config_parse(text, strlen(text), config, error);
-}
-
-/* One bad text and what its sentence must contain. */
-static void refuses(const char *text, enum pen_status status, const char *part)
-{
-    struct config config;
-    struct pen_error error;
-    enum pen_status got = parse(text, &config, &error);
-    cr_expect(got == status, "%s: status %s, wanted %s (%s)", text, pen_status_name(got), pen_status_name(status),
-              error.text);
-    cr_expect(strstr(error.text, part) != NULL, "%s: '%s' does not contain '%s'", text, error.text, part);
-    config_fini(&config);
-}
 
 /* "[ITEM,ITEM,...]" of `count`, in front of and behind it what a config needs. */
 static const char *listed(const char *before, const char *item, size_t count, const char *after)
@@ -55,12 +36,12 @@ Test(config_lists, lists_have_room_for_as_many_as_they_say)
         struct config c;
         struct pen_error error;
         const char *text = listed(lists[i].before, lists[i].item, lists[i].most, lists[i].after);
-        cr_assert_eq(parse(text, &c, &error), PEN_OK, "%s: %s", text, error.text);
+        cr_assert_eq(config_text_parse(text, &c, &error), PEN_OK, "%s: %s", text, error.text);
         cr_expect_eq(i == 0 ? c.warmups_count : i == 1 ? c.preferred_count : c.policy_count, lists[i].most);
         config_fini(&c);
         cr_expect(c.warmups_count == 0 && c.cache_enable && c.policy_latest == 1, "the defaults again");
-        refuses(listed(lists[i].before, lists[i].item, lists[i].most + 1, lists[i].after), PEN_ERR_TOO_LARGE,
-                "at most");
+        config_text_refuses(listed(lists[i].before, lists[i].item, lists[i].most + 1, lists[i].after),
+                            PEN_ERR_TOO_LARGE, "at most");
     }
 }
 
@@ -69,34 +50,69 @@ Test(config_lists, pictures_are_cut_at_a_place_or_in_the_middle)
 {
     struct config c;
     struct pen_error error;
-    cr_assert_eq(parse("{\"picture\":{\"steps\":[{\"crop\":{\"width\":4,\"height\":5,\"x\":7,\"y\":9}},{\"crop\":{"
-                       "\"width\":2,\"height\":3,\"y\":1,\"color\":[1,2,3]}}]}}",
-                       &c, &error),
-                 PEN_OK, "%s", error.text);
+    cr_assert_eq(
+        config_text_parse("{\"picture\":{\"steps\":[{\"crop\":{\"width\":4,\"height\":5,\"x\":7,\"y\":9}},{\"crop\":{"
+                          "\"width\":2,\"height\":3,\"y\":1,\"color\":[1,2,3]}}]}}",
+                          &c, &error),
+        PEN_OK, "%s", error.text);
     const struct picture_step *s = c.picture.steps->steps;
     cr_expect(s[0].kind == PICTURE_STEP_CROP && s[0].width == 4 && s[0].height == 5 && s[0].x == 7 && s[0].y == 9);
     cr_expect(s[1].kind == PICTURE_STEP_CROP && s[1].x == 0 && s[1].y == 1 && s[1].fill[2] == 3);
     config_fini(&c);
 #define PICTURED(text) "{\"picture\":{\"steps\":[" text "]}}"
-    refuses(PICTURED("{\"crop\":{\"width\":4}}"), PEN_ERR_INVALID, "needs width and height; x and y say where");
-    refuses(PICTURED("{\"crop\":{\"height\":4}}"), PEN_ERR_INVALID, "needs width and height; x and y say where");
-    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"x\":-1}}"), PEN_ERR_INVALID, "picture.steps[0].crop.x");
-    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"z\":1}}"), PEN_ERR_INVALID, "unknown key 'z'");
-    refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"color\":[1,2]}}"), PEN_ERR_INVALID, "[red, green, blue]");
-    refuses(listed("{\"picture\":{\"steps\":", "{\"crop\":{\"width\":4,\"height\":5}}", PICTURE_STEPS_MAX + 1, "}}"),
-            PEN_ERR_TOO_LARGE, "resized and cropped at most 8 times");
-    refuses(PICTURED("{\"normalize\":{\"scale\":\"x\"}}"), PEN_ERR_INVALID, "must be a number, such as");
-    refuses(PICTURED("{\"normalize\":{\"range\":[1,1]}}"), PEN_ERR_INVALID, "must be [low, high]");
-    refuses(PICTURED("{\"normalize\":{\"range\":[1]}}"), PEN_ERR_INVALID, "must be [low, high]");
-    refuses(PICTURED("{\"normalize\":{\"range\":[0,1],\"scale\":2}}"), PEN_ERR_INVALID, "range stands alone");
-    refuses(PICTURED("{\"dtype\":{\"scale\":1}}"), PEN_ERR_INVALID, "needs type");
-    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"scale\":0}}"), PEN_ERR_INVALID, "must be a number above 0");
-    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":256}}"), PEN_ERR_INVALID, "from -128 to 255");
-    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":-129}}"), PEN_ERR_INVALID, "from -128 to 255");
-    refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":0.5}}"), PEN_ERR_INVALID, "from -128 to 255");
-    refuses(PICTURED("{\"crop\":{},\"resize\":{}}"), PEN_ERR_INVALID, "must be an object of one step");
-    refuses(PICTURED("3"), PEN_ERR_INVALID, "must be an object of one step");
-    refuses(PICTURED("{\"color\":\"rgb\"},{\"color\":\"rgb\"}"), PEN_ERR_INVALID, "comes too late, or twice");
+    config_text_refuses(PICTURED("{\"crop\":{\"width\":4}}"), PEN_ERR_INVALID,
+                        "needs width and height; x and y say where");
+    config_text_refuses(PICTURED("{\"crop\":{\"height\":4}}"), PEN_ERR_INVALID,
+                        "needs width and height; x and y say where");
+    config_text_refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"x\":-1}}"), PEN_ERR_INVALID,
+                        "picture.steps[0].crop.x");
+    config_text_refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"z\":1}}"), PEN_ERR_INVALID, "unknown key 'z'");
+    config_text_refuses(PICTURED("{\"crop\":{\"width\":4,\"height\":5,\"color\":[1,2]}}"), PEN_ERR_INVALID,
+                        "[red, green, blue]");
+    config_text_refuses(
+        listed("{\"picture\":{\"steps\":", "{\"crop\":{\"width\":4,\"height\":5}}", PICTURE_STEPS_MAX + 1, "}}"),
+        PEN_ERR_TOO_LARGE, "resized and cropped at most 8 times");
+    config_text_refuses(PICTURED("{\"normalize\":{\"scale\":\"x\"}}"), PEN_ERR_INVALID, "must be a number, such as");
+    config_text_refuses(PICTURED("{\"normalize\":{\"range\":[1,1]}}"), PEN_ERR_INVALID, "must be [low, high]");
+    config_text_refuses(PICTURED("{\"normalize\":{\"range\":[1]}}"), PEN_ERR_INVALID, "must be [low, high]");
+    config_text_refuses(PICTURED("{\"normalize\":{\"range\":[0,1],\"scale\":2}}"), PEN_ERR_INVALID,
+                        "range stands alone");
+    config_text_refuses(PICTURED("{\"dtype\":{\"scale\":1}}"), PEN_ERR_INVALID, "needs type");
+    config_text_refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"scale\":0}}"), PEN_ERR_INVALID,
+                        "must be a number above 0");
+    config_text_refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":256}}"), PEN_ERR_INVALID,
+                        "from -128 to 255");
+    config_text_refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":-129}}"), PEN_ERR_INVALID,
+                        "from -128 to 255");
+    config_text_refuses(PICTURED("{\"dtype\":{\"type\":\"int8\",\"zero_point\":0.5}}"), PEN_ERR_INVALID,
+                        "from -128 to 255");
+    config_text_refuses(PICTURED("{\"crop\":{},\"resize\":{}}"), PEN_ERR_INVALID, "must be an object of one step");
+    config_text_refuses(PICTURED("3"), PEN_ERR_INVALID, "must be an object of one step");
+    config_text_refuses(PICTURED("{\"color\":\"rgb\"},{\"color\":\"rgb\"}"), PEN_ERR_INVALID,
+                        "comes too late, or twice");
+}
+
+Test(config_lists, what_does_not_go_together_is_refused)
+{
+    config_text_refuses("{\"output\":{\"labels\":[\"a\"],\"labels_file\":\"a.txt\"}}", PEN_ERR_INVALID,
+                        "output has both labels and labels_file: keep one");
+    config_text_refuses(PICTURED("{\"normalize\":{\"range\":[0,1],\"mean\":[1,2,3]}}"), PEN_ERR_INVALID,
+                        "range stands alone");
+    config_text_refuses(PICTURED("{\"normalize\":{\"range\":[0,1],\"std\":[1,2,3]}}"), PEN_ERR_INVALID,
+                        "range stands alone");
+#define WHOLE(inputs, more)                                                                                            \
+    "{\"input\":[" inputs "],\"output\":[{\"name\":\"z\",\"data_type\":\"TYPE_FP32\",\"dims\":[4]}],"                  \
+    "\"ensemble_scheduling\":{\"step\":[{\"model_name\":\"m\",\"input_map\":{\"x\":\"a\"},\"output_map\":"             \
+    "{\"y\":\"z\"}}]}" more "}"
+#define INPUT "{\"name\":\"a\",\"data_type\":\"TYPE_FP32\",\"dims\":[4]}"
+    struct config c;
+    struct pen_error error;
+    cr_expect_eq(config_text_parse(WHOLE(INPUT, ""), &c, &error), PEN_OK, "%s", error.text);
+    config_fini(&c);
+    config_text_refuses(WHOLE(INPUT "," INPUT, ""), PEN_ERR_INVALID, "names 'a' twice");
+    config_text_refuses(
+        WHOLE(INPUT, ",\"sequence_batching\":{\"state\":[{\"input_name\":\"h\",\"output_name\":\"n\"}]}"),
+        PEN_ERR_INVALID, "an ensemble keeps no state");
 }
 
 static void text_write(const char *folder, const char *name, const char *text)
