@@ -40,6 +40,37 @@ static const Penstock__Heartbeat *beat(size_t i)
     return net_meta(&penstock__heartbeat__descriptor);
 }
 
+/* As many as a list may have, each with something of its own. */
+Test(brokers, each_of_a_whole_list_counts)
+{
+    static struct brokers full = {.count = ENDPOINTS_MAX, .slots = 1};
+    int code = 0;
+    for (size_t i = 0; i < ENDPOINTS_MAX; i++) {
+        full.links[i] = (struct link){.context = &net_brokers.context, .state = LINK_REFUSED, .exit_code = 40 + (int)i};
+        full.links[i].broker_uuid = i + 1;
+        full.links[i].hello_us = net_now_us + 1000 * (ENDPOINTS_MAX - i);
+        full.links[i].in_flight = (struct in_flight){.jobs = i + 1, .dispatches = 1};
+    }
+    cr_expect(brokers_refused(&full, &code) && code == 40);
+    cr_expect_not(brokers_serving(&full));
+    cr_expect_eq(brokers_in_flight_jobs(&full), ENDPOINTS_MAX * (ENDPOINTS_MAX + 1) / 2);
+    cr_expect_eq(brokers_in_flight_dispatches(&full), ENDPOINTS_MAX);
+    cr_expect_eq(brokers_next_us(&full), net_now_us + 1000 + 1000000, "the last one's hello");
+    full.links[ENDPOINTS_MAX - 1].state = LINK_SERVING;
+    cr_expect_not(brokers_refused(&full, &code));
+    cr_expect(brokers_serving(&full));
+    brokers_welcomed(&full, &full.links[ENDPOINTS_MAX - 1], net_now_us);
+    cr_expect_eq(full.links[ENDPOINTS_MAX - 1].state, LINK_SERVING, "nobody else is that broker");
+    full.links[ENDPOINTS_MAX - 1].beat_us = net_now_us;
+    full.links[ENDPOINTS_MAX - 1].heartbeat_us = 4000000;
+    full.links[ENDPOINTS_MAX - 1].credit_told = 2;
+    cr_expect_not(brokers_beat_due(&full, &full.links[ENDPOINTS_MAX - 1], net_now_us + 2999999));
+    cr_expect(brokers_beat_due(&full, &full.links[ENDPOINTS_MAX - 1], net_now_us + 3000000));
+    full.count = 0;
+    cr_expect_not(brokers_refused(&full, &code), "there are none");
+    cr_expect_eq(brokers_next_us(&full), DEADLINE_NONE);
+}
+
 static void finish(struct link *link)
 {
     struct dispatch *dispatch = handoff_poll(net_serve.handoff);

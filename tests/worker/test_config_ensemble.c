@@ -207,3 +207,33 @@ Test(config_ensemble, crop_names_tensors_of_an_earlier_step)
     refuses(CROPPED("{\"boxes\":\"b\",\"count\":\"c\",\"box\":1}"), "did you mean 'boxes'?");
     refuses(CROPPED("7"), "must be an object");
 }
+
+/* Four steps that take a; the last one gives `last` tensors, z among them, and the others as many as a map has. */
+static const char *named(unsigned last)
+{
+    static char text[16384];
+    size_t used = 0;
+#define ADD(...) used += (size_t)snprintf(text + used, sizeof text - used, __VA_ARGS__)
+    ADD("{\"input\":[" A "],\"output\":[" Z "],\"ensemble_scheduling\":{\"step\":[");
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned count = i == 3 ? last : ENSEMBLE_PLAN_LINKS_MAX;
+        ADD("%s{\"model_name\":\"m\",\"input_map\":{\"x\":\"a\"},\"output_map\":{", i ? "," : "");
+        for (unsigned j = 0; j + 1 < count; j++)
+            ADD("\"%u\":\"%u.%u\",", j, i, j);
+        if (i == 3)
+            ADD("\"y\":\"z\"}}");
+        else
+            ADD("\"y\":\"%u\"}}", i);
+    }
+    ADD("]}}");
+    return text;
+}
+
+Test(config_ensemble, as_many_tensors_are_named_as_there_is_room_for)
+{
+    unsigned last = ENSEMBLE_PLAN_TENSORS_MAX - 1 - 3 * ENSEMBLE_PLAN_LINKS_MAX;
+    cr_assert_eq(parse(named(last)), PEN_OK, "%s", error.text);
+    cr_expect_eq(config.plan->tensors_count, ENSEMBLE_PLAN_TENSORS_MAX);
+    config_fini(&config);
+    too_many(named(last + 1), "an ensemble may name at most 256 tensors");
+}

@@ -52,6 +52,28 @@ Test(fetched, each_model_of_the_list_is_asked_for)
     catalog_fini(&catalog);
 }
 
+Test(fetched, a_registry_is_asked_where_the_list_begins_with_its_word)
+{
+    static const char *const none[] = {"", "registry", "registry/a", "registries:a", "models", "Registry:a"};
+    cr_expect(fetched_wanted(&(struct options){.models = "registry:a"}) &&
+              fetched_wanted(&(struct options){.models = "registry:"}));
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_expect_not(fetched_wanted(&(struct options){.models = none[i]}), "%s", none[i]);
+}
+
+/* As many as a worker serves, and one more. */
+Test(fetched, a_list_has_room_for_as_many_models_as_a_worker_serves)
+{
+    static char text[CATALOG_MODELS_MAX * 8 + 64];
+    struct fetched *fetched = NULL;
+    struct pen_error error;
+    size_t used = (size_t)snprintf(text, sizeof text, "registry:");
+    for (unsigned i = 0; i <= CATALOG_MODELS_MAX; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "m%u,", i);
+    cr_expect_eq(open_list(text, &fetched, &error), PEN_ERR_TOO_LARGE);
+    cr_expect(strstr(error.text, "a worker serves at most"), "%s", error.text);
+}
+
 Test(fetched, a_list_without_a_model_is_refused)
 {
     struct fetched *fetched = NULL;
