@@ -8,6 +8,7 @@
 
 #include "control.pb-c.h"
 #include "deadline.h"
+#include "link_pack.h"
 
 static struct link *link;
 static struct pen_error error;
@@ -415,6 +416,78 @@ Test(link, results_wait_for_a_welcome_in_their_order)
     link_reply(link, reply_new(1, 1)); /* without a frame there is nothing to say */
     net_silent(0);
     net_log_clean();
+}
+
+static void welcome_packs(uint32_t pack_bytes)
+{
+    Penstock__Welcome told = PENSTOCK__WELCOME__INIT;
+    const struct envelope env = envelope_make(FRAME_WELCOME);
+    told.broker_uuid = 5;
+    told.pack_bytes = pack_bytes;
+    net_send(0, &env, &told.base);
+    messages_receive(&net_serve, net_now_us);
+}
+
+/* Results of one turn of the loop leave as one message, in their order; alone each goes by itself. */
+Test(link, results_that_are_held_leave_together)
+{
+    struct pack_reader reader;
+    struct pack_item item;
+    struct envelope env;
+    const uint8_t *meta;
+    uint64_t next = 1;
+    connect_now();
+    welcome_packs(65536);
+    link_hold(link);
+    for (uint64_t i = 1; i <= 3; i++)
+        link_reply(link, net_reply(i, 100 + i));
+    net_silent(0);
+    cr_assert(link_release(link) && link->going.messages == 0);
+    net_expect(0, FRAME_PACK);
+    cr_assert(pack_reader_open(&reader, net_got.meta, net_got.env.meta_bytes, &error) == PEN_OK, "%s", error.text);
+    while (pack_next(&reader, &item)) {
+        if (item.bytes < FRAME_ENVELOPE_BYTES)
+            continue;
+        cr_assert(envelope_decode(item.data, item.bytes, &env, &meta, NULL) == PEN_OK);
+        cr_assert(env.type == FRAME_RESULT && env.job.sequence == next++);
+    }
+    cr_assert(next == 4);
+    net_silent(0);
+    link_reply(link, net_reply(4, 100));
+    net_answered(0, 4, PEN_OK, "");
+    link_hold(link);
+    link_reply(link, net_reply(5, 100));
+    link_send(link, FRAME_GOODBYE);
+    net_answered(0, 5, PEN_OK, ""); /* what is held goes before what comes after it */
+    net_expect(0, FRAME_GOODBYE);
+    cr_assert(link_release(link));
+    net_silent(0);
+}
+
+Test(link, a_broker_that_takes_no_packs_gets_none)
+{
+    connect_now();
+    welcome_packs(0);
+    link_hold(link);
+    link_reply(link, net_reply(1, 100));
+    link_reply(link, net_reply(2, 100));
+    net_answered(0, 1, PEN_OK, "");
+    net_answered(0, 2, PEN_OK, "");
+    cr_assert(link_release(link));
+    net_silent(0);
+}
+
+Test(link, what_is_held_without_a_connection_is_lost_and_told)
+{
+    connect_now();
+    welcome_packs(65536);
+    link_hold(link);
+    link_reply(link, net_reply(1, 100));
+    void *socket = link->socket;
+    link->socket = NULL;
+    cr_assert_not(link_release(link));
+    cr_assert(link->going.messages == 0 && logged("evt=send_failed") == 1);
+    link->socket = socket;
 }
 
 Test(link, the_oldest_results_go_when_too_many_wait)
