@@ -118,6 +118,60 @@ Test(catalog, policy_and_choice_decide_versions)
     cr_expect(catalog_find(&catalog, "two", 2) && !catalog_find(&catalog, "two", 1));
 }
 
+/* What was asked for and cannot be served is told with its version. */
+static void failed_is(const char *name, uint64_t version, const char *part)
+{
+    size_t count = 0, all = 0;
+    const struct failure *list = failures_list(catalog.failures, &count, &all);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0 && list[i].version == version && strstr(list[i].text, part))
+            return;
+    cr_expect_fail("no failure of %s, version %u: %s", name, (unsigned)version, part);
+}
+
+Test(catalog, what_was_asked_for_fails_under_its_version)
+{
+    const char *const choices[] = {"d:9", "whole:2", "none:1", "e", "d:1"};
+    digits_at("d/1");
+    run("mkdir -p whole e && echo '{\"input\":[{\"name\":\"a\",\"data_type\":\"TYPE_FP32\",\"dims\":[4]}],\"output\":"
+        "[{\"name\":\"z\",\"data_type\":\"TYPE_FP32\",\"dims\":[4]}],\"ensemble_scheduling\":{\"step\":[{\"model_"
+        "name\":"
+        "\"m\",\"input_map\":{\"x\":\"a\"},\"output_map\":{\"y\":\"z\"}}]}}' > whole/config.json%s",
+        "");
+    load(choices, 5, 1, 4);
+    failed_is("d", 9, "has no version 9");
+    failed_is("whole", 2, "has no version 2");
+    failed_is("none", 1, "there is no folder");
+    failed_is("e", 0, "has no version: put the model at e/1/model.onnx");
+}
+
+Test(catalog, folders_without_a_model_are_no_versions)
+{
+    digits_at("d/2");
+    digits_at("d/5");
+    run("mkdir d/7 d/6 d/1; echo '{\"version_policy\":{\"latest\":{\"num_versions\":3}}}' > d/config.json%s", "");
+    load(NULL, 0, 2, 0);
+    cr_expect(catalog_find(&catalog, "d", 5) && catalog_find(&catalog, "d", 2));
+    cr_expect(catalog_find(&catalog, "d", 0)->version == 5);
+}
+
+/* As many as a worker serves, and one more. */
+Test(catalog, a_worker_serves_at_most_so_many_models)
+{
+    struct pen_error error = {0};
+    char count[16];
+    snprintf(count, sizeof count, "%u", CATALOG_MODELS_MAX);
+    run("for i in $(seq %s); do mkdir -p m$i/1; : > m$i/1/model.onnx; done", count);
+    cr_assert(catalog_scan(root, NULL, 0, &catalog, &error) == PEN_OK, "%s", error.text);
+    cr_expect(catalog.entries_count == CATALOG_MODELS_MAX && catalog.failed == 0, "%zu, %zu", catalog.entries_count,
+              catalog.failed);
+    catalog_fini(&catalog);
+    run("mkdir -p n/1; : > n/1/model.onnx%s", "");
+    cr_assert(catalog_scan(root, NULL, 0, &catalog, &error) == PEN_OK, "%s", error.text);
+    cr_expect(catalog.entries_count == CATALOG_MODELS_MAX && catalog.failed == 1);
+    log_has("a worker serves at most");
+}
+
 Test(catalog, choices_name_models_and_versions)
 {
     const char *const choices[] = {"d:1", "d", "d:2", "nobody", "d:9", "../etc", "d:x"};
