@@ -19,12 +19,12 @@ static void setup(void)
 
 TestSuite(served, .init = setup, .fini = one_slot_teardown);
 
-/* Loads "model" = Add(a, b) -> c with this config; NULL: refused, the sentence is in one_slot_error. */
-static struct served *load(const char *config)
+/* Loads "model" with this config; NULL: refused, the sentence is in one_slot_error. The graph is taken over. */
+static struct served *load_graph(struct onnx_writer *graph, const char *config)
 {
     struct served *served = NULL;
     struct catalog found;
-    one_slot_put("model", one_slot_graph("Add", "a", "b", "c"), config);
+    one_slot_put("model", graph, config);
     cr_assert(catalog_scan(one_slot_root, NULL, 0, &found, &one_slot_error) == PEN_OK);
     cr_assert(found.entries_count == 1, "the config itself is refused: %s", config);
     one_slot_error = (struct pen_error){0};
@@ -34,15 +34,42 @@ static struct served *load(const char *config)
     return served;
 }
 
+/* The same with Add(a, b) -> c. */
+static struct served *load(const char *config)
+{
+    return load_graph(one_slot_graph("Add", "a", "b", "c"), config);
+}
+
+/* c = op(a), a float32 of these dims, c of that type. */
+static struct onnx_writer *dims_graph(const char *op, size_t rank, const int64_t *dims, enum pen_dtype to)
+{
+    const struct onnx_attr attrs[] = {{ONNX_ATTR_INT, .name = "to", .i = 7}, {ONNX_ATTR_END}};
+    struct onnx_writer *g = onnx_writer_new("shaped");
+    onnx_writer_input(g, "a", PEN_DTYPE_F32, rank, dims, NULL);
+    onnx_writer_node(g, op, ONNX_LIST("a"), ONNX_LIST("c"), to == PEN_DTYPE_I64 ? attrs : NULL);
+    onnx_writer_output(g, "c", to, rank, dims, NULL);
+    return g;
+}
+
+static struct onnx_writer *shaped_graph(const char *op, const int64_t dims[2], enum pen_dtype to)
+{
+    return dims_graph(op, 2, dims, to);
+}
+
 #define STATE(batch, in, out, more)                                                                                    \
     "{\"max_batch_size\":" batch ",\"sequence_batching\":{\"state\":[{\"input_name\":\"" in                            \
     "\",\"output_name\":\"" out "\"" more "}]}}"
 
-static void refused(const char *config, enum pen_status status, const char *part)
+static void refused_graph(struct onnx_writer *graph, const char *config, enum pen_status status, const char *part)
 {
-    cr_assert_null(load(config), "%s", config);
+    cr_assert_null(load_graph(graph, config), "%s", config);
     cr_assert(one_slot_error.status == status, "%s: %s", pen_status_name(one_slot_error.status), one_slot_error.text);
     cr_assert(strstr(one_slot_error.text, part), "'%s' is not in '%s'", part, one_slot_error.text);
+}
+
+static void refused(const char *config, enum pen_status status, const char *part)
+{
+    refused_graph(one_slot_graph("Add", "a", "b", "c"), config, status, part);
 }
 
 Test(served, a_state_has_the_dims_of_one_row)
@@ -73,6 +100,44 @@ Test(served, states_that_do_not_fit_are_refused)
     refused(STATE("0", "b", "c", ",\"dims\":[2]"), PEN_ERR_INVALID, "state 'b' is declared unlike");
     refused(STATE("0", "b", "c", ""), PEN_ERR_INVALID, "name its dims");
     refused(STATE("0", "b", "c", ",\"dims\":[400000000,2]"), PEN_ERR_INVALID, "name its dims");
+    refused_graph(shaped_graph("Cast", (const int64_t[]){-1, 2}, PEN_DTYPE_I64), STATE("4", "a", "c", ""),
+                  PEN_ERR_INVALID, "state 'a' and 'c' differ in type");
+    refused("{\"max_batch_size\":4,\"answer\":{\"steps\":[{\"top_k\":{\"output\":\"c\"}}]},\"sequence_batching\":{"
+            "\"state\":"
+            "[{\"input_name\":\"b\",\"output_name\":\"c\"}]}}",
+            PEN_ERR_UNSUPPORTED, "config.json has answer and sequence_batching: keep one");
+}
+
+Test(served, a_batch_needs_a_free_first_dimension)
+{
+    static const int64_t fixed[] = {3, 2};
+    refused_graph(shaped_graph("Neg", fixed, PEN_DTYPE_F32), "{\"max_batch_size\":4}", PEN_ERR_INVALID,
+                  "config.json says max_batch_size 4, but 'a' has a fixed first dimension: say 0");
+    struct served *served = load_graph(shaped_graph("Neg", fixed, PEN_DTYPE_F32), "{\"max_batch_size\":0}");
+    cr_assert(served && served->max_batch_size == 0, "%s", one_slot_error.text);
+    served_free(served);
+    served = load_graph(shaped_graph("Neg", fixed, PEN_DTYPE_F32), "{}");
+    cr_assert(served && served->max_batch_size == 0, "%s", one_slot_error.text);
+    served_free(served);
+}
+
+/* What comes after a model knows the size of its picture where the input says it: the smaller outer dimension has the channels. */
+Test(served, the_size_of_the_input_is_known_to_the_answer)
+{
+    static const char boxes[] =
+        "{\"max_batch_size\":0,\"answer\":{\"format\":\"json\",\"steps\":[{\"boxes\":{\"boxes\":\"c\","
+        "\"form\":\"yolox\",\"strides\":[8]}}]}}";
+    static const struct {
+        int64_t dims[4];
+        bool known;
+    } cases[] = {{{1, 3, 16, 16}, true},  {{1, 16, 16, 4}, true},  {{1, 16, 16, 5}, true},
+                 {{1, 3, -1, 16}, false}, {{1, 3, 16, -1}, false}, {{1, 3, 65536, 8}, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct served *served = load_graph(dims_graph("Neg", 4, cases[i].dims, PEN_DTYPE_F32), boxes);
+        bool unknown = strstr(one_slot_error.text, "the size of the model's input is not known") != NULL;
+        cr_expect_eq(unknown, !cases[i].known, "case %zu: %s", i, one_slot_error.text);
+        served_free(served);
+    }
 }
 
 Test(served, names_must_fit_the_wire)
