@@ -148,14 +148,32 @@ build_main() {
     configure_and_build "$build"
 }
 
+# sanitizer_reports FOLDER: prints what sanitizers have written there; fails when that is anything.
+sanitizer_reports() {
+    local report reports=()
+    for report in "$1"/*; do
+        [ ! -s "$report" ] || reports+=("$report")
+    done
+    [ ${#reports[@]} = 0 ] && return
+    head -n 40 "${reports[@]}"
+    echo "run.sh: ${#reports[@]} processes of tests have left a sanitizer's report in $1"
+    return 1
+}
+
 # Sanitizers change what gcc inlines and so what it warns of: warnings are errors in the other builds.
 # Leaks count as failures; Redis, Criterion and other programs that tests start are none of ours.
 with_asan() {
     local without=sources # what reads texts and runs none of our programs says the same as before
-    configure_and_build "$build-asan" -DPENSTOCK_SANITIZE=address -DPENSTOCK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
-        run_ctest "$build-asan" 'quick|long|fault' "$jobs" ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 \
-            LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0" \
-            UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PENSTOCK_SLOW=4
+    local status=0 reports
+    configure_and_build "$build-asan" -DPENSTOCK_SANITIZE=address -DPENSTOCK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo || return
+    reports=$(realpath "$logs")/asan-reports # many tests lead their standard error elsewhere, and a leak is found after a test's own end
+    rm -rf "$reports"
+    mkdir -p "$reports"
+    run_ctest "$build-asan" 'quick|long|fault' "$jobs" ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:log_path=$reports/report" \
+        LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0" \
+        UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PENSTOCK_SLOW=4 || status=1
+    sanitizer_reports "$reports" || status=1
+    return $status
 }
 
 # Criterion forks in ways that TSan cannot follow: plain harnesses and the real programs are the subjects.
