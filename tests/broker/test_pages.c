@@ -11,6 +11,7 @@
 #include "folder.h"
 #include "metrics_json.h"
 #include "metrics_text.h"
+#include "sample_text.h"
 #include "trace_write.h"
 #include "version.h"
 
@@ -385,36 +386,12 @@ Test(pages, metrics_have_each_outcome_of_a_model, .init = open_snapshot, .fini =
 
 /* ---- the form of Prometheus' text ---- */
 
-/* The name at the line's start; its length. */
-static size_t name_of(const char *line)
-{
-    return strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:0123456789");
-}
-
-/* {name="value",...}: behind it; NULL: it has another form. */
-static const char *behind_labels(const char *at)
-{
-    if (*at != '{')
-        return at;
-    do {
-        size_t length = name_of(++at);
-        if (length == 0 || strncmp(at + length, "=\"", 2) != 0)
-            return NULL;
-        for (at += length + 2; *at && *at != '"'; at++)
-            if (*at == '\\' && !strchr("\\\"n", *++at))
-                return NULL;
-        if (*at++ != '"')
-            return NULL;
-    } while (*at == ',');
-    return *at == '}' ? at + 1 : NULL;
-}
-
 /* A sample of a family that was declared before it. */
 static void check_sample(const char *line, const char *family)
 {
-    const char *at = behind_labels(line + name_of(line));
+    const char *at = sample_behind_labels(line + sample_name_of(line));
     char *end = NULL;
-    cr_assert(at && *at == ' ' && name_of(line) > 0, "%s", line);
+    cr_assert(at && *at == ' ' && sample_name_of(line) > 0, "%s", line);
     double value = strtod(at + 1, &end);
     cr_expect(end > at + 1 && *end == '\0' && value >= 0, "%s", line);
     cr_expect(strncmp(line, family, strlen(family)) == 0, "%s is behind the family %s", line, family);
@@ -431,10 +408,10 @@ Test(pages, metrics_have_the_form_of_prometheus, .init = open_snapshot, .fini = 
     cr_expect_eq(copy[writer.used - 1], '\n');
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (strncmp(line, "# HELP ", 7) == 0) {
-            cr_expect_gt(strlen(line + 7 + name_of(line + 7)), 10u, "%s", line);
-            snprintf(family, sizeof family, "%.*s", (int)name_of(line + 7), line + 7);
+            cr_expect_gt(strlen(line + 7 + sample_name_of(line + 7)), 10u, "%s", line);
+            snprintf(family, sizeof family, "%.*s", (int)sample_name_of(line + 7), line + 7);
         } else if (strncmp(line, "# TYPE ", 7) == 0) {
-            const char *type = line + 7 + name_of(line + 7);
+            const char *type = line + 7 + sample_name_of(line + 7);
             cr_expect(strncmp(line + 7, family, strlen(family)) == 0, "%s", line);
             cr_expect(strcmp(type, " counter") == 0 || strcmp(type, " gauge") == 0 || strcmp(type, " histogram") == 0,
                       "%s", line);
