@@ -136,8 +136,7 @@ static bool grown_step(struct watch *watch)
     return true;
 }
 
-/* Models that no job has used for --idle-unload go to sleep. True: the list of offers has changed. */
-static bool idle_step(struct watch *watch)
+bool watch_idle_step(struct watch *watch)
 {
     const struct catalog *catalog = watch->context.catalog;
     uint64_t now_us = clock_now_us(), idle_us = (uint64_t)watch->context.options->idle_unload_us;
@@ -153,8 +152,7 @@ static bool idle_step(struct watch *watch)
     return changed;
 }
 
-/* Loads the model that has waited longest, once there is room. True: the list of offers has changed. */
-static bool room_step(struct watch *watch)
+bool watch_room_step(struct watch *watch)
 {
     struct served *wanted = residence_wanted(watch->context.catalog), *victim = NULL;
     watch->room_us = UINT64_MAX;
@@ -301,8 +299,7 @@ static void pause_for(struct watch *watch, uint64_t us)
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* When to look again at things that change by themselves. */
-static uint64_t step_after_us(const struct watch *watch, uint64_t now_us)
+uint64_t watch_step_us(const struct watch *watch, uint64_t now_us)
 {
     uint64_t grown_us = watch->context.options->memory_budget > 0 ? GROWN_STEP_US : UINT64_MAX;
     uint64_t retired_us = watch->retired.count > 0 || watch->unposted ? STEP_US : grown_us;
@@ -339,14 +336,14 @@ static void *watch_main(void *argument)
     pthread_setname_np(pthread_self(), "watch");
     while (!watch_stopping(watch)) {
         uint64_t now_us = clock_now_us(), wait_us = look_us > now_us ? look_us - now_us : 0;
-        uint64_t step_us = step_after_us(watch, now_us);
+        uint64_t step_us = watch_step_us(watch, now_us);
         pause_for(watch, step_us < wait_us ? step_us : wait_us);
         orders_run(watch);
         note_sequences(watch);
         bool changed = told(watch);
         changed |= retired_steps(&watch->retired, atomic_load(&watch->settled));
-        changed |= room_step(watch);
-        changed |= idle_step(watch);
+        changed |= watch_room_step(watch);
+        changed |= watch_idle_step(watch);
         if (clock_now_us() >= look_us && !watch_stopping(watch)) {
             bool again = false; /* at once: there may be more to load */
             if (looks && watch->context.fetched)

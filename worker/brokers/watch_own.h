@@ -62,4 +62,11 @@ bool watch_entry_load(struct watch *watch, struct catalog_entry *entry, struct p
 bool watch_revive(struct watch *watch, const struct catalog *found, const char *only);
 bool watch_retire(struct watch *watch, const struct catalog *found, const char *only);
 
+/* Loads the model that has waited longest, once there is room; a model leaves for it, or because all have grown. True: the list of offers has changed. */
+bool watch_room_step(struct watch *watch);
+/* Models that no job has used for --idle-unload go to sleep. True: the list of offers has changed. */
+bool watch_idle_step(struct watch *watch);
+/* In how many us to look again at what changes by itself. */
+uint64_t watch_step_us(const struct watch *watch, uint64_t now_us);
+
 #endif
