@@ -22,6 +22,8 @@ Test(warmup, every_declared_batch_size_once_in_order)
     served.config = (struct config){.preferred = {8, 4, 8}, .preferred_count = 3, .warmups_count = 3};
     served.config.warmups[0].batch_size = 2;
     served.config.warmups[1].batch_size = 16;
+    served.config.preferred[3] = 7; /* beyond the lists */
+    served.config.warmups[3].batch_size = 9;
     size_t count = warmup_batches(&served, batches);
     cr_assert(count == 5, "%zu", count);
     const uint32_t want[] = {1, 2, 4, 8, 16};
