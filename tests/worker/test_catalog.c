@@ -145,6 +145,65 @@ Test(catalog, what_was_asked_for_fails_under_its_version)
     failed_is("e", 0, "has no version: put the model at e/1/model.onnx");
 }
 
+static size_t told; /* models that were loaded */
+
+static enum pen_status refuse_all(void *context, struct served *served, uint64_t began_us, struct pen_error *reterr)
+{
+    cr_expect(context == &told && served && began_us > 0);
+    told++;
+    return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "nobody wants it");
+}
+
+static bool stop_now(void)
+{
+    return true;
+}
+
+/* It is in the catalog while it is warmed, and neither there nor in memory afterwards. */
+Test(catalog, who_loads_a_model_may_refuse_it)
+{
+    struct pen_error error = {0};
+    struct pen_engine *engine = engine_open();
+    digits_at("d/1");
+    digits_at("d/2");
+    cr_assert(catalog_scan(root, NULL, 0, &catalog, &error) == PEN_OK, "%s", error.text);
+    cr_assert(catalog_load(&catalog, engine, stop_now, refuse_all, &told, &error) == PEN_OK, "%s", error.text);
+    cr_expect_eq(told, 0, "the worker ends");
+    cr_assert(catalog_load(&catalog, engine, NULL, refuse_all, &told, &error) == PEN_OK, "%s", error.text);
+    cr_expect(told == 2 && catalog.count == 0 && catalog.failed == 2, "%zu, %zu, %zu: the lower version stands in",
+              told, catalog.count, catalog.failed);
+    failed_is("d", 2, "nobody wants it");
+    failed_is("d", 1, "nobody wants it");
+}
+
+Test(catalog, models_are_taken_while_they_are_in_memory)
+{
+    struct served *served = NULL;
+    digits_at("d/1");
+    load(NULL, 0, 1, 0);
+    struct served *d = catalog.models[0];
+    cr_expect_eq(catalog_take(&catalog, "e", 0, &served), PEN_ERR_NOT_FOUND);
+    cr_expect_eq(catalog_take(&catalog, "d", 2, &served), PEN_ERR_NOT_FOUND);
+    cr_assert(catalog_take(&catalog, "d", 1, &served) == PEN_OK && served == d);
+    cr_expect(atomic_load(&d->users) == 1 && atomic_load(&d->used_us) > 0);
+    served_release(d);
+    cr_expect_eq(atomic_load(&d->users), 0);
+    atomic_store(&d->measured_as, SERVED_NOT_MEASURED);
+    cr_assert(catalog_take_unmeasured(&catalog) == d && atomic_load(&d->users) == 1);
+    served_release(d);
+    atomic_store(&d->measured_as, SERVED_UNMEASURABLE);
+    cr_expect_null(catalog_take_unmeasured(&catalog));
+    atomic_store(&d->measured_as, SERVED_NOT_MEASURED);
+    d->residence.cold = true;
+    cr_expect_null(catalog_take_unmeasured(&catalog));
+    cr_expect_eq(catalog_take(&catalog, "d", 0, &served), PEN_ERR_UNAVAILABLE);
+    d->residence.cold = false;
+    atomic_store(&d->withdrawn, true);
+    cr_expect_null(catalog_take_unmeasured(&catalog));
+    cr_expect_eq(atomic_load(&d->users), 0);
+    atomic_store(&d->withdrawn, false);
+}
+
 Test(catalog, folders_without_a_model_are_no_versions)
 {
     digits_at("d/2");
