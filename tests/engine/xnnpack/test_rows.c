@@ -7,7 +7,8 @@
 Test(xnnpack_softmax, any_axis)
 {
     const enum op ops[] = {OP_Softmax, OP_LogSoftmax};
-    const int64_t shapes[][4] = {{2, 3, 5, 7}, {1, 12, 40, 40}, {4, 1000, 1, 1}, {3, 17, 300, 2}, {1, 1, 1, 1000}, {13, 11, 1, 16}};
+    const int64_t shapes[][4] = {{2, 3, 5, 7},    {1, 12, 40, 40}, {4, 1000, 1, 1},
+                                 {3, 17, 300, 2}, {1, 1, 1, 1000}, {13, 11, 1, 16}};
     for (size_t i = 0; i < 2; i++) {
         for (size_t s = 0; s < 6; s++) {
             for (int64_t axis = -4; axis < 4; axis++) {
