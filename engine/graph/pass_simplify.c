@@ -41,6 +41,26 @@ static bool identity_perm(const struct rewrite *r, const struct node *n)
     return perm || rewrite_fact(r, n->in[0])->shape.rank == 1;
 }
 
+/* A target whose numbers are those of the input, known or copied, but for one that is left to the count of elements: an open batch stays what it is. */
+static bool reshapes_to_itself(const struct rewrite *r, const struct node *n)
+{
+    const struct fact *x = rewrite_fact(r, n->in[0]), *target = rewrite_fact(r, n->in[1]);
+    const int64_t *to = target->data;
+    const bool copies = node_int(n, ATTR_allowzero, 0) == 0;
+    uint32_t left = 0;
+    if (x->dtype == PEN_DTYPE_NONE || to == NULL || target->dtype != PEN_DTYPE_I64 || x->shape.rank < 1 ||
+        target->bytes != (size_t)x->shape.rank * sizeof *to)
+        return false;
+    for (int32_t i = 0; i < x->shape.rank; i++) {
+        const int64_t dim = x->shape.dim[i];
+        if (to[i] == -1)
+            left++;
+        else if (!(to[i] == 0 && copies) && (dim <= 0 || to[i] != dim))
+            return false;
+    }
+    return left <= 1;
+}
+
 static bool changes_nothing(const struct rewrite *r, const struct node *n)
 {
     if (n->out[0] == VALUE_NONE)
@@ -56,6 +76,7 @@ static bool changes_nothing(const struct rewrite *r, const struct node *n)
         return from != PEN_DTYPE_NONE && from == to;
     }
     case OP_Reshape:
+        return reshapes_to_itself(r, n) || same_known_shape(r, n->in[0], n->out[0]);
     case OP_Squeeze:
     case OP_Unsqueeze:
     case OP_Flatten:

@@ -117,6 +117,25 @@ Test(simplify, a_softmax_over_the_last_axis_needs_no_matrix_view)
     graph_free(g);
 }
 
+/* The batch is open: what is copied, named or left over is what was there; a number that the input does not promise may be another one. */
+Test(simplify, a_reshape_of_an_open_batch_to_itself_goes)
+{
+    static const struct {
+        int64_t to[3];
+        bool goes;
+    } rows[] = {{{-1, 4, 6}, true},  {{0, 4, 6}, true},  {{0, -1, 6}, true},  {{0, 0, 0}, true},
+                {{-1, 6, 4}, false}, {{2, 4, 6}, false}, {{-1, 4, 24}, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct graph *g = build_graph();
+        uint32_t x = build_input(g, "x", DIMS(-1, 4, 6)), a = build_node(g, OP_Relu, IDS(x));
+        uint32_t b = build_node(g, OP_Reshape, IDS(a, build_list(g, 3, rows[i].to)));
+        build_output(g, build_node(g, OP_Tanh, IDS(b)));
+        (void)optimise(g, fold_only);
+        cr_expect_eq(count_op(g, OP_Reshape), rows[i].goes ? 0 : 1, "row %zu", i);
+        graph_free(g);
+    }
+}
+
 Test(common, equal_nodes_are_computed_once)
 {
     struct graph *g = build_graph();
