@@ -12,10 +12,20 @@ static const char *flag_value(const struct pen_flag *flags, size_t count, const 
     return "";
 }
 
+/* What the open backend says under a name with this ending, whichever backend it is. */
+static const char *fact_value(const struct pen_flag *flags, size_t count, const char *ending)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t all = strlen(flags[i].name), bytes = strlen(ending);
+        if (all > bytes && strcmp(flags[i].name + all - bytes, ending) == 0)
+            return flags[i].value;
+    }
+    return "";
+}
+
 static void files_check(const struct pen_flag *flags, size_t count)
 {
-    const char *tuned = flag_value(flags, count, "vulkan.tuned"),
-               *cache = flag_value(flags, count, "vulkan.pipeline_cache");
+    const char *tuned = fact_value(flags, count, ".tuned"), *cache = fact_value(flags, count, ".pipeline_cache");
     if (strcmp(tuned, "corrupt") == 0 || strcmp(tuned, "foreign") == 0)
         log_event(LOG_WARN, "tuning_ignored", "table=%s", tuned);
     if (strncmp(cache, "unusable: ", 10) == 0)

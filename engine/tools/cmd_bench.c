@@ -240,7 +240,7 @@ static enum pen_status measure(struct bench *b, struct pen_error *reterr)
 /* What reading the cache of compiled kernels gave ("hit": a warm start); "-" where there is none. */
 static const char *pipeline_cache(const struct pen_engine *engine)
 {
-    const char *cache = tool_flag(engine, "vulkan.pipeline_cache");
+    const char *cache = tool_fact(engine, ".pipeline_cache");
     return cache[0] != '\0' ? cache : "-";
 }
 

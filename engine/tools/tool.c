@@ -79,10 +79,23 @@ const char *tool_flag(const struct pen_engine *engine, const char *name)
     return "";
 }
 
+const char *tool_fact(const struct pen_engine *engine, const char *ending)
+{
+    size_t count = 0;
+    const struct pen_flag *flags = pen_engine_flags(engine, &count);
+    for (size_t i = 0; i < count; i++) {
+        const size_t all = strlen(flags[i].name), bytes = strlen(ending);
+        if (all > bytes && strcmp(flags[i].name + all - bytes, ending) == 0) {
+            return flags[i].value;
+        }
+    }
+    return "";
+}
+
 /* A table of tuned kernels that cannot be used is no error, but a person may want to tune again. */
 static void tuning_warn(const struct pen_engine *engine)
 {
-    const char *tuned = tool_flag(engine, "vulkan.tuned");
+    const char *tuned = tool_fact(engine, ".tuned");
     if (strcmp(tuned, "corrupt") == 0 || strcmp(tuned, "foreign") == 0) {
         fprintf(stderr,
                 "penstock-engine: the table of tuned kernels is %s and is ignored: run `penstock-engine tune` again\n",
@@ -93,7 +106,7 @@ static void tuning_warn(const struct pen_engine *engine)
 /* Without its folder the tool does the same, but every start compiles all kernels again. */
 static void cache_warn(const struct pen_engine *engine)
 {
-    const char *cache = tool_flag(engine, "vulkan.pipeline_cache");
+    const char *cache = tool_fact(engine, ".pipeline_cache");
     if (strncmp(cache, "unusable: ", 10) == 0) {
         fprintf(stderr,
                 "penstock-engine: compiled kernels cannot be kept in %s: %s; name a folder that this user may write "

@@ -71,6 +71,8 @@ int tool_env(const struct tool_options *options, struct pen_env **ret_env);
 int tool_engine(const struct tool_options *options, bool strict, struct pen_engine **ret_engine);
 /* A flag or fact of an engine; "" = there is none of this name. */
 const char *tool_flag(const struct pen_engine *engine, const char *name);
+/* What the open backend says under a name with this ending (".tuned"), whichever backend it is; "" when it says nothing of it. */
+const char *tool_fact(const struct pen_engine *engine, const char *ending);
 int tool_fail(
     const struct pen_error *error); /* prints "penstock-engine: sentence (CODE)" to stderr; the exit code for it */
 /* The times of nodes that the session took, if it took any: the array "nodes" of a JSON object, and lines of text. */

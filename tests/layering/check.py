@@ -220,6 +220,22 @@ def check_places(tree):
             for folder in FOLDERS for p in (tree.root / folder).rglob("*") if p.is_dir() and p.name in {"common", "util", "utils", "misc"}]
 
 
+# The engine compares with this one everywhere: the yardstick is no choice among backends.
+YARDSTICK = "reference"
+
+
+def check_backend_names(tree):
+    """A backend's name, alone or before its facts and options, stands in its own folder only: elsewhere its table of functions says what it is."""
+    names = {p.name for p in (tree.root / "engine/backend").glob("*") if p.is_dir()} - {YARDSTICK}
+    named = re.compile(r'"(%s)["._]' % "|".join(sorted(names) or ["-"]))
+    bad = []
+    for path in (p for p in tree.files if p.suffix == ".c"):
+        code = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+        bad += [f"{path.relative_to(tree.root)}: says {m.group(0)}: only engine/backend/{m.group(1)} knows this name"
+                for m in named.finditer(code) if (tree.root / "engine/backend" / m.group(1)) not in path.parents]
+    return bad
+
+
 def function_sizes(path):
     """(lines, name) of each function: braces at column 0, as the form of the sources has them."""
     name, start = None, None
@@ -280,11 +296,11 @@ def main():
     if "--circles" in sys.argv:
         return print_circles(root, build)
     alone, headers = check_alone(tree, build)
-    complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + check_rooms(tree, build) + alone
+    complaints = check_includes(tree) + check_cycles(tree) + check_places(tree) + check_backend_names(tree) + check_rooms(tree, build) + alone
     for text in complaints:
         print(text)
     print(f"{len(tree.files)} files checked against the rules, {headers} headers compiled alone")
-    print(f"{4 + headers - len(alone) - bool(complaints[:len(complaints) - len(alone)])} passed, {len(complaints)} failed, 0 skipped")
+    print(f"{5 + headers - len(alone) - bool(complaints[:len(complaints) - len(alone)])} passed, {len(complaints)} failed, 0 skipped")
     return 1 if complaints else 0
 
 

@@ -53,7 +53,7 @@ def judge(name, files, expected):
             paths = [word for path in ("broker/low", "broker/high", "engine") for word in ("-I", str(root / path))]
             subprocess.run(["gcc", "-w", "-c", *paths, "-o", str(target), str(source)], check=True)
         tree = check.Tree(root)
-        said = check.check_rooms(tree, build)
+        said = check.check_rooms(tree, build) + check.check_backend_names(tree)
         if name == "a circle by calls":
             said = [" ".join(p.stem for p in circle) for circle in rooms.circles(root, build, "broker")]
         good = not said if expected is None else len(said) == 1 and expected in said[0]
@@ -96,6 +96,11 @@ def main():
     judge("an include of the room within", {**ENGINE, "engine/backend/contract.h": '#include "backend/fast/fast.h"\nint contract(void);\n'},
           "engine/backend/contract.h: includes backend/fast/fast.h of backend/fast")
     judge("an include of a backend by the graph", {**ENGINE, "engine/graph/shape.h": '#include "backend/fast/fast.h"\nint shape(void);\n'}, "of backend/fast, a room above")
+    judge("a backend's name in the graph", {**ENGINE, "engine/graph/shape.c": 'const char *name = "fast";\n#include "graph/shape.h"\nint shape(void) { return 1; }\n'},
+          'engine/graph/shape.c: says "fast": only engine/backend/fast knows this name')
+    judge("a backend's fact in a program", {**ENGINE, "engine/main.c": 'const char *fact = "fast.tuned";\nint fast(void);\nint main(void) { return fast(); }\n'}, 'says "fast.')
+    judge("a backend's name in its folder and in comments", {**ENGINE, "engine/backend/fast/fast.c": ENGINE["engine/backend/fast/fast.c"] + 'const char *name = "fast";\n',
+                                                             "engine/main.c": '/* "fast" */\n' + ENGINE["engine/main.c"]}, None)
     judge("a backend's function in the graph", {**ENGINE, "engine/graph/shape.c": "int free_of(void);\nint shape(void) { return free_of(); }\n",
                                                 "engine/backend/fast/free.c": "int free_of(void) { return 2; }\n"}, "needs free_of of engine/backend/fast/free.c")
     judge("a folder that is no room", {**ENGINE, "engine/attic/c.c": "int c;\n"}, "stands in no room that engine/CMakeLists.txt lists")
