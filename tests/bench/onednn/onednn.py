@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Convolutions and products with constant weights: penstock-engine (xnnpack) beside oneDNN's primitives, one thread, f32 and bf16.
 
-    onednn.py PRIMITIVES BUILD_DIR [--rounds N] [--seconds S] [--passes N] [--precision f32|bf16] [--shapes FILE] MODEL.onnx...
+    onednn.py PRIMITIVES BUILD_DIR [--turns N] [--rounds N] [--seconds S] [--precision f32|bf16] [--shapes FILE] MODEL.onnx...
 
-PRIMITIVES is the program made of primitives.c; onednn.sh makes it. Prints a Markdown table. --shapes writes each layer's times, and the layers where oneDNN is faster by 10 %.
+PRIMITIVES is the program made of primitives.c; onednn.sh makes it. Prints a Markdown table. In each turn ours and oneDNN's run one after the other, each for --seconds and at least
+--rounds times. --shapes writes each layer's times, and the layers where oneDNN is faster by 10 %.
 """
 import argparse
 import json
@@ -63,23 +64,33 @@ class Layers:
         return " ".join([kind, self.activation(node)] + [str(n) for n in numbers])
 
 
-def ours(engine, path, precision, rounds, seconds):
+def ours(engine, path, precision, rounds, seconds, least):
     """Each node's least time in us. A bench of one run gives each node's time in that run; the least of many such processes counts."""
-    least, end = {}, time.monotonic() + seconds
+    end = time.monotonic() + seconds
     while rounds > 0 or time.monotonic() < end:
         rounds -= 1
         command = [engine, "bench", "--json", "--profile", "--model", path, "--backend", "xnnpack", "--threads", "1", "--precision", precision, "--runs", "1"]
         report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         for node in report["nodes"]:
             least[node["node"]] = min(least.get(node["node"], 1e18), node["us"])
-    return least
 
 
-def theirs(program, layers, precision, passes):
-    done = subprocess.run([program, precision, str(passes)], check=True, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"),
+def theirs(program, layers, precision, rounds, seconds, least):
+    """The same of oneDNN's primitives: (us, name of the implementation)."""
+    done = subprocess.run([program, precision, str(rounds), str(seconds)], check=True, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"),
                           input="".join(line + "\n" for line in layers.lines.values()))
-    rows = [line.split(" ", 1) for line in done.stdout.splitlines()]
-    return {name: (float(us), kernel) for name, (us, kernel) in zip(layers.lines, rows)}
+    for name, line in zip(layers.lines, done.stdout.splitlines()):
+        us, kernel = line.split(" ", 1)
+        least[name] = min(least.get(name, (1e18, "")), (float(us), kernel))
+
+
+def both(options, engine, path, layers, precision):
+    """In turns, so that a busy spell of the machine meets both."""
+    own, other = {}, {}
+    for _ in range(options.turns):
+        ours(engine, path, precision, options.rounds, options.seconds, own)
+        theirs(options.program, layers, precision, options.rounds, options.seconds, other)
+    return own, other
 
 
 def main():
@@ -87,9 +98,9 @@ def main():
     parser.add_argument("program")
     parser.add_argument("build")
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--passes", type=int, default=50)
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--precision", action="append", choices=["f32", "bf16"])
     parser.add_argument("--shapes", type=argparse.FileType("w"))
     options = parser.parse_args()
@@ -100,8 +111,7 @@ def main():
         layers = Layers(path)
         model = os.path.splitext(os.path.basename(path))[0]
         for precision in options.precision or ["f32", "bf16"]:
-            own = ours(engine, path, precision, options.rounds, options.seconds)
-            other = theirs(options.program, layers, precision, options.passes)
+            own, other = both(options, engine, path, layers, precision)
             # A layer that our engine runs inside another one's step is in that one's time.
             ours_us = sum(own.get(name, 0) for name in layers.lines)
             theirs_us = sum(us for us, _ in other.values())

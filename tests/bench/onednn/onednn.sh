@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# onednn.sh BUILD_DIR [--rounds N] [--seconds S] [--passes N] [--precision f32|bf16] [--shapes FILE] MODEL.onnx... - compiles primitives.c, runs onednn.py (README.md).
+# onednn.sh BUILD_DIR [--turns N] [--rounds N] [--seconds S] [--precision f32|bf16] [--shapes FILE] MODEL.onnx... - compiles primitives.c, runs onednn.py (README.md).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../usage.sh"

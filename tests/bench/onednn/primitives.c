@@ -1,10 +1,10 @@
 /*
  * primitives.c - times oneDNN's primitives for the layers of a model, in the model's order (README.md).
  *
- * primitives f32|bf16 PASSES < LAYERS. A line is a layer: KIND ACTIVATION and then, for
+ * primitives f32|bf16 PASSES SECONDS < LAYERS. A line is a layer: KIND ACTIVATION and then, for
  *   conv, deconv: N C H W K KH KW OH OW, strides SH SW, pads top left bottom right, dilations DH DW, groups
  *   gemm:         rows, inputs, outputs; inner product and matmul are both timed, the faster counts
- * It prints a line for each layer: the least time of all passes in us, and the name of the implementation. Each pass runs all layers one after the other, each with weights and
+ * It prints a line for each layer: the least time in us of all passes (as many as fit in SECONDS, at least PASSES), and the name of the implementation. Each pass runs all layers one after the other, each with weights and
  * activations of its own, so that the caches see what they see in a model. oneDNN chooses all layouts; nothing is reordered.
  */
 #define _GNU_SOURCE
@@ -217,10 +217,21 @@ static void layer_print(const struct layer *l)
     printf("%.2f %s\n", l->choice_count > 0 ? best->least_us : -1.0, l->choice_count > 0 ? best->name : "none");
 }
 
+static void layers_pass(int count)
+{
+    for (int choice = 0; choice < 2; choice++) {
+        for (int i = 0; i < count; i++) {
+            if (choice < layers[i].choice_count) {
+                choice_time(&layers[i].choices[choice]);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: primitives f32|bf16 PASSES < LAYERS\n");
+    if (argc != 4) {
+        fprintf(stderr, "usage: primitives f32|bf16 PASSES SECONDS < LAYERS\n");
         return 2;
     }
     type = strcmp(argv[1], "bf16") == 0 ? dnnl_bf16 : dnnl_f32;
@@ -230,14 +241,9 @@ int main(int argc, char **argv)
     while (count < LAYERS_MAX && layer_read(&layers[count])) {
         layer_prepare(&layers[count++]);
     }
-    for (int pass = 0; pass < atoi(argv[2]); pass++) {
-        for (int choice = 0; choice < 2; choice++) {
-            for (int i = 0; i < count; i++) {
-                if (choice < layers[i].choice_count) {
-                    choice_time(&layers[i].choices[choice]);
-                }
-            }
-        }
+    const double end = now_us() + atof(argv[3]) * 1e6;
+    for (int pass = 0; pass < atoi(argv[2]) || now_us() < end; pass++) {
+        layers_pass(count);
     }
     for (int i = 0; i < count; i++) {
         layer_print(&layers[i]);
