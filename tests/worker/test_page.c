@@ -239,6 +239,10 @@ Test(page, addresses_are_checked)
     cr_assert(strncmp(worker_http_address(http), "127.0.0.1:", 10) == 0 && worker_http_address(http)[10] != '0');
     cr_assert(worker_http_start(worker_http_address(http), &vitals, &again, &error) == PEN_ERR_IO);
     cr_assert(strstr(error.text, "cannot be listened on"), "%s", error.text);
+    char gone[80];
+    snprintf(gone, sizeof gone, "%s", worker_http_address(http));
     worker_http_stop(http);
     worker_http_stop(NULL);
+    cr_assert(worker_http_start(gone, &vitals, &http, &error) == PEN_OK, "its place is free again: %s", error.text);
+    worker_http_stop(http);
 }

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../engine/import-tf/labelled_model.h"
-#include "supervise.h"
 #include "warmup.h"
 
 static void setup(void)
@@ -411,14 +410,4 @@ Test(served, rows_are_filled_up_to_a_size_that_is_ready)
     uint64_t filled = atomic_load(&one_slot_stats.rows_filled), prepared = atomic_load(&one_slot_stats.prepared);
     cr_assert((filled == 1 && prepared == 0) || (filled == 0 && prepared == 1), "filled %u, prepared %u",
               (unsigned)filled, (unsigned)prepared);
-}
-
-/* ---- the supervisor's pauses -------------------------------------------------------------------------------------------------------- */
-
-Test(supervise, pauses_double_up_to_half_a_minute)
-{
-    static const uint64_t want_ms[] = {0, 0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000};
-    for (unsigned young = 0; young < sizeof want_ms / sizeof *want_ms; young++)
-        cr_assert(supervise_pause_us(young) == 1000 * want_ms[young], "%u", young);
-    cr_assert(supervise_pause_us(1000000) == SUPERVISE_PAUSE_US_MAX);
 }
