@@ -16,9 +16,8 @@
 struct inbox {
     zmq_msg_t frames[INBOX_FRAMES_MAX]; /* [0, count) are open */
     size_t count;
-    bool reads; /* a PACK */
-    zmq_msg_t pack;
-    struct pack_reader reader;
+    zmq_msg_t pack;            /* that is being read; empty: none is */
+    struct pack_reader reader; /* what is left of it */
 };
 
 static void inbox_clear(struct inbox *inbox)
@@ -29,7 +28,10 @@ static void inbox_clear(struct inbox *inbox)
 
 struct inbox *inbox_new(void)
 {
-    return calloc(1, sizeof(struct inbox));
+    struct inbox *inbox = calloc(1, sizeof *inbox);
+    if (inbox)
+        zmq_msg_init(&inbox->pack);
+    return inbox;
 }
 
 void inbox_free(struct inbox *inbox)
@@ -37,7 +39,7 @@ void inbox_free(struct inbox *inbox)
     if (!inbox)
         return;
     inbox_clear(inbox);
-    inbox_drop(inbox);
+    zmq_msg_close(&inbox->pack);
     free(inbox);
 }
 
@@ -45,14 +47,14 @@ void inbox_free(struct inbox *inbox)
 
 bool inbox_holds(const struct inbox *inbox)
 {
-    return inbox->reads && inbox->reader.at != inbox->reader.end;
+    return inbox->reader.at != inbox->reader.end;
 }
 
 void inbox_drop(struct inbox *inbox)
 {
-    if (inbox->reads)
-        zmq_msg_close(&inbox->pack);
-    inbox->reads = false;
+    zmq_msg_close(&inbox->pack);
+    zmq_msg_init(&inbox->pack);
+    inbox->reader = (struct pack_reader){.at = NULL};
 }
 
 /* The frames of the next message of the PACK, copied, because slots keep them. */
@@ -78,16 +80,16 @@ static enum pen_status frames_unpack(struct inbox *inbox, size_t *ret_bytes, str
 static enum pen_status pack_take(struct inbox *inbox, struct pen_error *reterr)
 {
     struct envelope env;
+    struct pack_reader reader;
     const uint8_t *meta;
     zmq_msg_t *frame = &inbox->frames[0];
     enum pen_status status = envelope_decode(zmq_msg_data(frame), zmq_msg_size(frame), &env, &meta, reterr);
     if (status == PEN_OK)
-        status = pack_reader_open(&inbox->reader, meta, env.meta_bytes, reterr);
+        status = pack_reader_open(&reader, meta, env.meta_bytes, reterr);
     if (status != PEN_OK)
         return status;
-    zmq_msg_init(&inbox->pack);
+    inbox->reader = reader;
     zmq_msg_move(&inbox->pack, frame); /* its bytes are too many to lie in the zmq_msg_t */
-    inbox->reads = true;
     inbox_clear(inbox);
     return PEN_OK;
 }
