@@ -277,10 +277,9 @@ static bool announce(struct link *link, const struct departure *departure)
         return false;
     memcpy(zmq_msg_data(&header), zmq_msg_data(kept), bytes);
     frame_set_transfer(zmq_msg_data(&header), departure->run.number);
-    if (link_flush(link) && zmq_msg_send(&header, link->socket, ZMQ_DONTWAIT) >= 0)
-        return true;
+    bool sent = link_flush(link) && zmq_msg_send(&header, link->socket, ZMQ_DONTWAIT) >= 0;
     zmq_msg_close(&header);
-    return false;
+    return sent;
 }
 
 /* False: the group must be sent whole. */
@@ -392,10 +391,8 @@ static bool send_piece(struct link *link, const struct departure *departure, con
     envelope_encode(&env, zmq_msg_data(&header));
     bool sent = zmq_msg_send(&header, link->transfers.socket, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0 &&
                 zmq_msg_send(&bytes, link->transfers.socket, ZMQ_DONTWAIT) >= 0;
-    if (!sent) {
-        zmq_msg_close(&header);
-        zmq_msg_close(&bytes);
-    }
+    zmq_msg_close(&header); /* of a frame that was sent, nothing is left */
+    zmq_msg_close(&bytes);
     return sent;
 }
 
