@@ -104,10 +104,11 @@ static int peek(const struct compaction *compaction, uint64_t at, struct journal
     if (at + sizeof header > compaction->from)
         return EIO;
     int error = compaction->file->read(compaction->file, at, header, sizeof header);
-    *ret_size = error ? 0 : journal_peek(header, ret_record);
-    if (error == 0 && (*ret_size == 0 || *ret_size > compaction->from - at))
-        error = EIO; /* the old file is used on; the broken record is handled at the next start */
-    return error;
+    if (error != 0)
+        return error;
+    *ret_size = journal_peek(header, ret_record);
+    /* a broken record: the old file is used on, and the next start handles it */
+    return *ret_size == 0 || *ret_size > compaction->from - at ? EIO : 0;
 }
 
 static int index_some(struct compaction *compaction)
