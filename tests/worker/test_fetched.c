@@ -81,3 +81,35 @@ Test(fetched, a_list_without_a_model_is_refused)
     cr_expect_eq(open_list("registry: ,", &fetched, &error), PEN_ERR_INVALID);
     cr_expect(strstr(error.text, "names no model"), "%s", error.text);
 }
+
+static size_t failures_logged(void)
+{
+    static char log[65536];
+    size_t used = strlen(log), count = 0;
+    fflush(stderr);
+    log[used + fread(log + used, 1, sizeof log - 1 - used, cr_get_redirected_stderr())] = '\0';
+    for (const char *at = strstr(log, "evt=pull_failed"); at; at = strstr(at + 1, "evt=pull_failed"))
+        count++;
+    return count;
+}
+
+/* Each look asks again; the log has a line when the reason is another one. */
+Test(fetched, a_failure_is_told_once)
+{
+    struct fetched *fetched = NULL;
+    struct pen_error error;
+    struct catalog catalog = {.count = 0};
+    char registry[FOLDER_PATH_BYTES + 64];
+    cr_assert_eq(open_list("registry:one", &fetched, &error), PEN_OK, "%s", error.text);
+    fetched_look(fetched, &catalog);
+    cr_expect_eq(failures_logged(), 0, "the start has told it");
+    snprintf(registry, sizeof registry, "%s/registry/models/one/versions", root);
+    folder_make(registry);
+    snprintf(registry, sizeof registry, "%s/registry/models/one/versions/3", root);
+    file_write(registry, "nonsense", 8);
+    fetched_look(fetched, &catalog);
+    cr_expect_eq(failures_logged(), 1);
+    fetched_look(fetched, &catalog);
+    cr_expect_eq(failures_logged(), 1);
+    fetched_close(fetched);
+}

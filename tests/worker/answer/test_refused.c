@@ -192,3 +192,44 @@ Test(refused, objectness_of_an_output_of_its_own_is_its_first_number)
     small_run(BOXES(PLAIN ",\"objectness\":\"o\",\"objectness_at\":1,\"score\":0.25"));
     cr_expect_eq(((const float *)small_result("scores"))[0], 0.5f);
 }
+
+#define TOP STEP("{\"top_k\":{\"output\":\"y\"}}")
+
+static int64_t best_of_two(void)
+{
+    small_given(0)->rank = 2;
+    small_given(0)->dims[1] = 2;
+    cr_assert_eq(small_go(NULL), PEN_OK, "%s", small_error.text);
+    return small_tensor("classes")->dims[1];
+}
+
+/* There are labels for two. */
+Test(refused, the_best_classes_are_no_more_than_there_are)
+{
+    small_forget();
+    small_output("y", zeros, 2, 0, 0);
+    taken(TOP);
+    cr_expect_eq(best_of_two(), 2);
+    small_given(0)->dims[1] = -1;
+    taken(TOP);
+    cr_expect_eq(best_of_two(), 5, "they are not known when it is compiled");
+    small_given(0)->dims[1] = (int64_t)INT32_MAX + 1;
+    taken(TOP);
+    cr_expect_eq(best_of_two(), 5);
+    small_given(0)->rank = 0;
+    taken(TOP);
+    cr_expect_eq(best_of_two(), 5);
+    small_given(0)->dims[1] = INT32_MAX;
+    refused(TOP, PEN_ERR_SHAPE, "has 2147483647 numbers a row");
+    small_given(0)->dims[1] = 3;
+    refused(TOP, PEN_ERR_SHAPE, "there are 2 labels, but output 'y' has 3 numbers a row");
+    small_given(0)->rank = 3;
+    small_given(0)->dims[2] = 4;
+    refused(TOP, PEN_ERR_SHAPE, "has 12 numbers a row");
+    small_given(0)->rank = 1;
+    small_given(0)->dims[0] = 7;
+    refused(TOP, PEN_ERR_SHAPE, "has 7 numbers a row");
+    small_given(0)->dims[0] = 2;
+    taken(TOP);
+    small_given(0)->dims[0] = 1;
+}
