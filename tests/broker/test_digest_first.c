@@ -115,6 +115,7 @@ Test(early, a_known_digest_is_answered_without_the_payload)
     expect_hit(CLIENT, &again);
     cr_expect_eq(desk->broker.stats.early_hits, 1u);
     cr_expect_eq(desk->broker.stats.cache_hits, 1u);
+    cr_expect_eq(desk->broker.stats.jobs_done, 2u, "the one that ran, and the hit");
 }
 
 Test(early, an_unknown_one_is_sent_for_and_then_known)

@@ -335,6 +335,39 @@ Test(numbers, batches_have_sizes_and_reasons)
     desk_free(desk);
 }
 
+/* Models beyond the list have one line together. */
+Test(numbers, gauges_of_more_models_than_have_lines_are_summed)
+{
+    static struct model_row rows[METRICS_MODELS_MAX + 2];
+    static struct model_tally tally;
+    struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+    cr_assert_not_null(snapshot);
+    for (size_t i = 0; i < METRICS_MODELS_MAX + 2; i++) {
+        snprintf(rows[i].name, sizeof rows[i].name, "m%zu", i);
+        rows[i].version = 1;
+        rows[i].queued = 1000 + i;
+    }
+    snprintf(tally.name, sizeof tally.name, "other");
+    snapshot->models = rows;
+    snapshot->tallies = &tally;
+    snapshot->cache.kind = "none";
+    for (uint32_t more = 0; more < 3; more++) {
+        struct writer writer = {.text = NULL};
+        char first[96], rest[96];
+        snapshot->models_count = METRICS_MODELS_MAX + more;
+        metrics_text(snapshot, &writer);
+        writer_text(&writer, "");
+        snprintf(first, sizeof first, "{model=\"m%u\",version=\"1\"} %u\n", METRICS_MODELS_MAX - 1,
+                 1000 + METRICS_MODELS_MAX - 1);
+        snprintf(rest, sizeof rest, "{model=\"other\",version=\"0\"} %u\n",
+                 more * (1000 + METRICS_MODELS_MAX) + (more == 2));
+        cr_expect(strstr(writer.text, first), "%u more: %s", more, first);
+        cr_expect_eq(strstr(writer.text, rest) != NULL, more > 0, "%u more: %s", more, rest);
+        writer_fini(&writer);
+    }
+    free(snapshot);
+}
+
 Test(numbers, clients_cannot_make_labels)
 {
     struct desk *desk = desk_with_worker();
