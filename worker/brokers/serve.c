@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define BLOCKS_IDLE_US   2000000u /* memory of large frames that was not used for this long goes back */
+#define BLOCKS_LOOK_US   500000u  /* how often to look for such memory */
 #define WATCHDOG_STEP_US 250000u
 #define POLL_MS_MAX      1000 /* vitals.h: a longer silence counts as wedged */
 
@@ -113,7 +114,7 @@ static int tick(struct serve *serve, uint64_t now_us)
             beat(serve, &serve->brokers->links[i], now_us);
     messages_expire(serve, now_us);
     watch(serve, now_us);
-    if (now_us - serve->blocks_us >= BLOCKS_IDLE_US / 4) {
+    if (now_us - serve->blocks_us >= BLOCKS_LOOK_US) {
         serve->blocks_us = now_us;
         large_block_trim(now_us, BLOCKS_IDLE_US);
     }
