@@ -122,6 +122,15 @@ Test(preprocess, what_does_not_fit_the_model_is_refused)
     refuses((struct config_preprocess){.present = true}, other, PEN_ERR_DTYPE, "'x' is f64");
     refuses((struct config_preprocess){.present = true}, flat, PEN_ERR_SHAPE, "rank 2");
     refuses((struct config_preprocess){.present = true}, open, PEN_ERR_INVALID, "must state height");
+    open.dims[2] = 0;
+    refuses((struct config_preprocess){.present = true}, open, PEN_ERR_INVALID, "must state height");
+    open.dims[2] = 65536;
+    refuses((struct config_preprocess){.present = true}, open, PEN_ERR_SHAPE, "the model's height 65536 is no image's");
+    open.dims[2] = 8;
+    open.dims[3] = 0;
+    refuses((struct config_preprocess){.present = true}, open, PEN_ERR_INVALID, "must state width");
+    refuses((struct config_preprocess){.present = true, .scale_count = 2}, f32, PEN_ERR_INVALID,
+            "has 0 means and 2 scales for 3 channels: give one, or one each");
     refuses((struct config_preprocess){.present = true}, wide, PEN_ERR_SHAPE, "at most 4 channels");
     refuses((struct config_preprocess){.present = true, .channels = 1}, f32, PEN_ERR_SHAPE, "says channels 1");
     refuses((struct config_preprocess){.present = true, .width = 9}, f32, PEN_ERR_SHAPE, "the model takes 8");

@@ -142,8 +142,7 @@ static enum pen_status centernet_run(const struct answer *answer, const struct a
     status = candidates_objects(&list, row, step->points_count, reterr);
     for (size_t i = 0; i < list.count && status == PEN_OK; i++) {
         box_put(step, &heat, &size, &offset, list.list[i].row, row->objects[i].box);
-        if (step->points_count)
-            points_put(step, &heat, &points, list.list[i].row, &row->objects[i]);
+        points_put(step, &heat, &points, list.list[i].row, &row->objects[i]);
     }
     return status;
 }
