@@ -46,6 +46,15 @@ Test(options, slots_and_threads_are_what_is_asked)
     cr_expect(hello->slots == 3 && hello->threads == 2);
 }
 
+Test(options, a_backend_that_is_not_built_is_refused_beside_those_that_are_there)
+{
+    const char *arguments[] = {"--models", PLAY_DIGITS, "--backend", "quantum", NULL};
+    play_start(&play, arguments);
+    ends(2, "this build has no backend 'quantum'; there is: ");
+    const char *list = strstr(play_log(&play), "there is: ");
+    cr_expect(list && strstr(list, "reference"), "%s", play_log(&play));
+}
+
 Test(options, memory_limit_is_told_and_holds)
 {
     start("--memory-limit", "1GiB", NULL, NULL);
