@@ -1,5 +1,7 @@
 /* The thread that says which keys come in, asked as libzmq asks it (RFC 27): good requests, and ones that are cut, too long or no requests at all. */
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zmq.h>
@@ -140,4 +142,29 @@ Test(authenticator, each_part_of_a_request_is_looked_at)
     cr_expect_str_eq(said.text[2], "200");
     request();
     lets_in();
+}
+
+static const char *refusal_logged(void)
+{
+    static char log[8192];
+    fflush(stderr);
+    log[fread(log, 1, sizeof log - 1, cr_get_redirected_stderr())] = '\0';
+    cr_assert(strstr(log, "evt=key_refused"), "%s", log);
+    return log;
+}
+
+/* Of a request that is cut, nothing of the one before it. */
+Test(authenticator, the_log_names_the_key_that_was_refused)
+{
+    cr_redirect_stderr();
+    request();
+    lets_in();
+    refuses(6, "request-1", "cut");
+    const char *log = refusal_logged();
+    cr_expect(!strstr(log, A) && strstr(log, "door=clients address=127.0.0.1"), "%s", log);
+    request();
+    parts[6].data = key_b;
+    refuses(7, "request-1", "another key");
+    log = refusal_logged();
+    cr_expect(strstr(log, "key=bbbbbbbb"), "%s", log);
 }
