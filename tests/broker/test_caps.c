@@ -180,3 +180,33 @@ Test(caps, of_a_hello_are_told_in_the_welcome)
     cr_expect_neq(welcome_of(&desk->workers), PEN_OK);
     cr_expect_eq(desk->broker.fleet.count, 1);
 }
+
+/* A SUBMIT that is cut short, from that peer, under that id. */
+static bool cut_is_answered(uint32_t peer, struct job_id id, uint8_t type)
+{
+    uint8_t bytes[FRAME_ENVELOPE_BYTES];
+    size_t size = sizeof bytes;
+    struct message message = {.count = 0};
+    struct envelope env = envelope_make(FRAME_SUBMIT);
+    env.type = type;
+    env.job = id;
+    env.meta_bytes = 100;
+    envelope_encode(&env, bytes);
+    uint64_t bad = desk->broker.stats.messages_bad;
+    desk_frames(&message, peer, bytes, &size, 1);
+    client_message(&desk->broker, &message);
+    message_fini(&message);
+    cr_expect_eq(desk->broker.stats.messages_bad, bad + 1);
+    const struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_expect(!sent || (job_id_equal(sent->env.job, id) && sent->env.status != PEN_OK));
+    return sent != NULL;
+}
+
+Test(caps, a_job_that_cannot_be_read_is_answered_to_its_own_client)
+{
+    cr_expect(cut_is_answered(CLIENT, (struct job_id){0xC, 7}, FRAME_SUBMIT));
+    cr_expect_not(cut_is_answered(CLIENT, (struct job_id){0xC, 0}, FRAME_SUBMIT), "no job has that number");
+    cr_expect_not(cut_is_answered(CLIENT, (struct job_id){0xD, 7}, FRAME_SUBMIT), "another client's");
+    cr_expect_not(cut_is_answered(CLIENT, (struct job_id){0xC, 7}, FRAME_CANCEL));
+    cr_expect_not(cut_is_answered(77, (struct job_id){0xC, 7}, FRAME_SUBMIT), "nobody has said hello there");
+}
