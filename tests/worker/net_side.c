@@ -204,6 +204,13 @@ void net_send(size_t i, const struct envelope *env, const ProtobufCMessage *meta
     group_send(i, env, meta, false);
 }
 
+void net_send_groups(size_t i, const struct envelope *envs, const ProtobufCMessage *const *metas, size_t count)
+{
+    identity_send(i);
+    for (size_t k = 0; k < count; k++)
+        group_send(i, &envs[k], metas[k], k + 1 < count);
+}
+
 void net_send_bulk(size_t i, const struct envelope *env, const void *bytes, size_t size)
 {
     uint8_t header[FRAME_ENVELOPE_BYTES];

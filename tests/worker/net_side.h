@@ -44,6 +44,8 @@ void *net_meta(const ProtobufCMessageDescriptor *descriptor);
 
 /* From broker `i` on the connection it heard from last. meta: NULL = none. */
 void net_send(size_t i, const struct envelope *env, const ProtobufCMessage *meta);
+/* One message with these groups. */
+void net_send_groups(size_t i, const struct envelope *envs, const ProtobufCMessage *const *metas, size_t count);
 void net_send_bytes(size_t i, const void *bytes, size_t size);
 void net_send_type(size_t i, enum frame_type type);
 /* With this raw frame, on the bulk connection. */

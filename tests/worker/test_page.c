@@ -92,6 +92,19 @@ Test(page, every_counter_has_a_line_of_its_own)
     number_is("kernels_compiled_after_ready_total", "0");
 }
 
+/* Its numbers may have grown between two pages: what is given has room, with its end, or is nothing. */
+Test(page, a_page_that_has_no_room_is_none)
+{
+    uint64_t now_us = clock_now_us();
+    size_t bytes = vitals_text(&vitals, now_us, page, sizeof page);
+    cr_assert(bytes > 1000 && strlen(page) == bytes);
+    for (size_t room = bytes - 64; room < bytes + 64; room++) {
+        size_t got = vitals_text(&vitals, now_us, page, room);
+        cr_assert(got < room, "%zu bytes in room for %zu", got, room);
+    }
+    cr_assert(vitals_text(&vitals, now_us, page, bytes / 2) == 0 && vitals_text(&vitals, now_us, page, 1) == 0);
+}
+
 Test(page, models_are_warm_or_cold)
 {
     one_slot_catalog.models[0]->warmed = one_slot_catalog.models[1]->warmed = true;

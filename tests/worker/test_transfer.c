@@ -84,6 +84,54 @@ static void finish(struct dispatch *dispatch)
     dispatch_free(dispatch);
 }
 
+/* Jobs of one dispatch, each of one input, announced as transfers 1, 2 ... */
+static void announce_together(size_t jobs, size_t bytes)
+{
+    const struct pen_tensor in = {
+        .name = "a", .dtype = PEN_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .bytes = bytes, .data = payload};
+    Penstock__TensorDesc desc, *pointer;
+    Penstock__JobMeta meta = PENSTOCK__JOB_META__INIT;
+    const ProtobufCMessage *metas[8];
+    struct envelope envs[8];
+    uint32_t order;
+    size_t raw = 0;
+    tensors_encode(&in, 1, &desc, &pointer, &order, &raw);
+    cr_assert_eq(raw, 1);
+    meta.model = meta_text("model");
+    meta.inputs = &pointer;
+    meta.n_inputs = 1;
+    for (size_t i = 0; i < jobs; i++) {
+        envs[i] = envelope_make(FRAME_SUBMIT);
+        envs[i].job = (struct job_id){.client = 1, .sequence = i + 1};
+        envs[i].frames = 1;
+        envs[i].transfer = (uint32_t)i + 1;
+        metas[i] = &meta.base;
+    }
+    net_send_groups(0, envs, metas, jobs);
+    take();
+}
+
+Test(transfer, a_dispatch_starts_when_the_bytes_of_all_its_jobs_have_come)
+{
+    enum { JOBS = 5, BYTES = 5000 };
+    announce_together(JOBS, BYTES);
+    for (uint64_t i = 1; i <= JOBS; i++)
+        credit_comes(i, (uint32_t)i, BYTES);
+    net_expect(0, FRAME_ATTACH);
+    for (uint64_t i = JOBS; i > 0; i--) {
+        cr_assert_null(handoff_poll(net_serve.handoff), "job %u has nothing yet", (unsigned)i);
+        chunk(i, (uint32_t)i, 0, i, BYTES);
+    }
+    struct dispatch *dispatch = taken();
+    cr_assert(dispatch->jobs_count == JOBS && dispatch->bytes >= JOBS * BYTES);
+    for (size_t i = 0; i < JOBS; i++) {
+        zmq_msg_t *frame = &dispatch->frames[dispatch->jobs[i].first_frame];
+        cr_assert(zmq_msg_size(frame) == BYTES && memcmp(zmq_msg_data(frame), payload + i + 1, BYTES) == 0);
+    }
+    cr_assert(!link->transfers.arrivals);
+    finish(dispatch);
+}
+
 Test(transfer, a_job_starts_when_all_its_bytes_have_come)
 {
     announce(4, 9, 3000, 500, 0);
