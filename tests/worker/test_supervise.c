@@ -17,6 +17,7 @@
 static struct shared {
     atomic_uint lives;
     atomic_int signal;
+    pid_t test;   /* who supervises */
     int codes[8]; /* of each life; above 1000: it is ended by that signal */
 } * shared;
 
@@ -26,6 +27,7 @@ static void begin(void)
     signals_install();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     cr_assert(shared != MAP_FAILED);
+    shared->test = getpid();
 }
 
 static void end(void)
@@ -79,16 +81,17 @@ static void note(int number)
     atomic_store(&shared->signal, number);
 }
 
-/* Asks its supervisor by a signal, and waits until it is there itself. */
+/* Asks its supervisor by a signal, and waits until it is there itself, or the supervisor is gone. */
 static int ask_parent(int number)
 {
     struct sigaction action = {.sa_handler = note};
+    pid_t parent = shared->test;
     sigset_t none;
     sigemptyset(&none);
     sigaction(number, &action, NULL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    kill(getppid(), number);
-    while (atomic_load(&shared->signal) != number)
+    kill(parent, number);
+    while (atomic_load(&shared->signal) != number && getppid() == parent)
         usleep(1000);
     return WORKER_EXIT_FAILED;
 }
