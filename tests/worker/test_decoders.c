@@ -195,8 +195,8 @@ Test(decoders, a_job_waits_for_others_while_its_deadline_allows_it)
         const struct joining *joining = &dispatch->parts[0].joining;
         cr_expect_eq(joining->until_us - joining->ready_us, cases[i].waits ? HOUR_US / 1000 : 0);
         handoff_free(queue);
+        dispatch_free(dispatch); /* its pictures count among those of the decoders */
         decoders_free(decoders);
-        dispatch_free(dispatch);
         queue = handoff_new(0);
         decoders = decoders_new(&(struct decoders_context){
             .catalog = &one_slot_catalog, .handoff = queue, .stats = &stats, .threads = 1, .limit_bytes = 1u << 20});
