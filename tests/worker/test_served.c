@@ -42,11 +42,11 @@ static struct served *load(const char *config)
 /* c = op(a), a float32 of these dims, c of that type. */
 static struct onnx_writer *dims_graph(const char *op, size_t rank, const int64_t *dims, enum pen_dtype to)
 {
-    const struct onnx_attr attrs[] = {{ONNX_ATTR_INT, .name = "to", .i = 7}, {ONNX_ATTR_END}};
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_INT, .name = "to", .i = 7}, {0}};
     struct onnx_writer *g = onnx_writer_new("shaped");
     onnx_writer_input(g, "a", PEN_DTYPE_F32, rank, dims, NULL);
     onnx_writer_node(g, op, ONNX_LIST("a"), ONNX_LIST("c"), to == PEN_DTYPE_I64 ? attrs : NULL);
-    onnx_writer_output(g, "c", to, rank, dims, NULL);
+    onnx_writer_output(g, "c", (int32_t)to, rank, dims, NULL);
     return g;
 }
 
