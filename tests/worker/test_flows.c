@@ -115,7 +115,7 @@ Test(flows, parts_become_rows)
     cr_expect(flow->dims[0] == 3 && flow->dims[1] == 2 && flow->bytes == 24 && chain->bytes == 24);
     cr_expect_str_eq(flow->name, "n");
     for (int i = 0; i < 6; i++)
-        cr_expect_eq(((const float *)flow->data)[i], i + 1);
+        cr_expect_eq(((const float *)flow->data)[i], (float)(i + 1));
 }
 
 Test(flows, no_parts_are_no_rows)
