@@ -292,3 +292,28 @@ void one_slot_gave(size_t job, const char *name, int64_t rows, const float *valu
     for (size_t i = 0; i < output->count && i < ONE_SLOT_VALUES; i++)
         cr_assert(output->values[i] == values[i], "job %zu, %s[%zu] is %g", job, name, i, (double)output->values[i]);
 }
+
+#define STEP_CONFIG "{\"max_batch_size\":4}"
+#define WHOLE                                                                                                          \
+    "{\"platform\":\"ensemble\",\"max_batch_size\":4,\"input\":[{\"name\":\"x\",\"data_type\":\"TYPE_FP32\",\"dims\":" \
+    "[2]}],\"output\":[{\"name\":\"y\",\"data_type\":\"TYPE_FP32\",\"dims\":[2]}],\"ensemble_scheduling\":{\"step\":"  \
+    "[{\"model_name\":\"neg\",\"input_map\":{\"a\":\"x\"},\"output_map\":{\"c\":\"n\"}},{\"model_name\":\"add\","      \
+    "\"input_map\":{\"a\":\"n\",\"b\":\"x\"},\"output_map\":{\"c\":\"y\"}}]}}"
+
+void one_slot_ensemble_setup(void)
+{
+    struct pen_engine_options options;
+    struct pen_error error = {.status = PEN_OK};
+    pen_engine_options_init(&options);
+    options.backend = "xnnpack";
+    options.threads = 1;
+    one_slot_setup();
+    pen_engine_free(one_slot_engine);
+    one_slot_engine = NULL;
+    if (pen_engine_new(&options, &one_slot_engine, &error) != PEN_OK)
+        cr_skip_test("the reference is not measured: %s", error.text);
+    one_slot_put("neg", one_slot_graph("Exp", "a", NULL, "c"), STEP_CONFIG);
+    one_slot_put("add", one_slot_graph("Add", "a", "b", "c"), STEP_CONFIG);
+    one_slot_put("whole", NULL, WHOLE);
+    one_slot_start();
+}

@@ -92,4 +92,7 @@ void one_slot_gave(size_t job, const char *name, int64_t rows, const float *valu
 
 #define ONE_SLOT_FLOATS(...) ((const float[]){__VA_ARGS__})
 
+/* neg (Exp) and add as steps of the ensemble whole, y = x + exp(x), on an engine of xnnpack: what is measured beside the reference. Skips the test where there is none. */
+void one_slot_ensemble_setup(void);
+
 #endif

@@ -11,29 +11,10 @@ static struct served *whole, *steps[ENSEMBLE_PLAN_STEPS_MAX];
 static struct ensemble_plan *plan;
 static struct pen_error error;
 
-#define STEP_CONFIG "{\"max_batch_size\":4}"
-#define WHOLE                                                                                                          \
-    "{\"platform\":\"ensemble\",\"max_batch_size\":4,\"input\":[{\"name\":\"x\",\"data_type\":\"TYPE_FP32\",\"dims\":" \
-    "[2]}],\"output\":[{\"name\":\"y\",\"data_type\":\"TYPE_FP32\",\"dims\":[2]}],\"ensemble_scheduling\":{\"step\":"  \
-    "[{\"model_name\":\"neg\",\"input_map\":{\"a\":\"x\"},\"output_map\":{\"c\":\"n\"}},{\"model_name\":\"add\","      \
-    "\"input_map\":{\"a\":\"n\",\"b\":\"x\"},\"output_map\":{\"c\":\"y\"}}]}}"
-
 static void begin(void)
 {
-    struct pen_engine_options options;
-    pen_engine_options_init(&options);
-    options.backend = "xnnpack";
-    options.threads = 1;
     cr_redirect_stderr();
-    one_slot_setup();
-    pen_engine_free(one_slot_engine);
-    one_slot_engine = NULL;
-    if (pen_engine_new(&options, &one_slot_engine, &error) != PEN_OK)
-        cr_skip_test("the reference is not measured: %s", error.text);
-    one_slot_put("neg", one_slot_graph("Exp", "a", NULL, "c"), STEP_CONFIG);
-    one_slot_put("add", one_slot_graph("Add", "a", "b", "c"), STEP_CONFIG);
-    one_slot_put("whole", NULL, WHOLE);
-    one_slot_start();
+    one_slot_ensemble_setup();
     whole = catalog_find(&one_slot_catalog, "whole", 0);
     cr_assert(ensemble_resolve(&one_slot_catalog, whole, steps, &error) == PEN_OK, "%s", error.text);
     plan = whole->config.plan;

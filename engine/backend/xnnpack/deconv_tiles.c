@@ -1,41 +1,21 @@
 #include "backend/xnnpack/deconv_tiles.h"
 
-#include <stdlib.h>
-
-#include "backend/xnnpack/dense.h"
+#include "backend/xnnpack/deconv_weights.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/window.h"
 
-/* What both pack and build derive from the weights [in, out, height, width]. */
-struct kernel {
-    size_t in, out, height, width;
-    bool rows; /* a row of the kernel is one product; else each position is, whose results fill whole panels anyway */
-};
-
 struct tiles {
-    struct kernel k;
+    struct deconv_weights k;
     struct dense dense; /* of one row of the picture */
     struct dense_item *items;
     size_t rows; /* of all pictures */
-    const uint8_t *packed;
+    const void *packed;
 };
 
-static struct kernel kernel_of(const struct shape *w)
+/* Results of a position that fill whole panels are a product of their own: they need not lie side by side with those of its neighbours. */
+static struct deconv_weights kernel_of(const struct shape *w)
 {
-    struct kernel k = {
-        .in = (size_t)w->dim[0], .out = (size_t)w->dim[1], .height = (size_t)w->dim[2], .width = (size_t)w->dim[3]};
-    k.rows = k.out % isa_own()->gemm_nr != 0;
-    return k;
-}
-
-static size_t products_of(const struct kernel *k)
-{
-    return k->rows ? k->height : k->height * k->width;
-}
-
-static size_t columns_of(const struct kernel *k)
-{
-    return k->rows ? k->width * k->out : k->out;
+    return deconv_weights_of(w, 1, (size_t)w->dim[1] % isa_own()->gemm_nr != 0);
 }
 
 /* Every number of a list is this one; absent = true. */
@@ -71,77 +51,25 @@ bool deconv_tiles_takes(const struct graph *g, const struct node *n)
            strides_fit(n, &w->shape);
 }
 
-/* The columns of one product: [in][columns], and the bias of each. */
-static void product_turn(const struct kernel *k, const float *w, const float *bias, size_t product, float *to,
-                         float *to_bias)
-{
-    const size_t positions = k->height * k->width, columns = columns_of(k);
-    for (size_t c = 0; c < k->in; c++) {
-        for (size_t j = 0; j < columns; j++) {
-            const size_t position = k->rows ? product * k->width + j / k->out : product;
-            to[c * columns + j] = w[(c * k->out + j % k->out) * positions + position];
-        }
-    }
-    for (size_t j = 0; j < columns; j++) {
-        to_bias[j] = bias != NULL ? bias[j % k->out] : 0.0f;
-    }
-}
-
-/* All products, by way of turned[k->in + 1][columns]. */
-static enum pen_status products_pack(const struct kernel *k, const float *w, const float *bias, enum gemm_form form,
-                                     float *turned, uint8_t *packed)
-{
-    const size_t columns = columns_of(k), one = dense_form_bytes(form, k->in, columns);
-    const struct dense_matrix matrix = {.w = turned,
-                                        .bias = turned + k->in * columns,
-                                        .k_stride = columns,
-                                        .n_stride = 1,
-                                        .k = k->in,
-                                        .n = columns,
-                                        .alpha = 1.0f};
-    enum pen_status status = PEN_OK;
-    for (size_t i = 0; i < products_of(k) && status == PEN_OK; i++) {
-        product_turn(k, w, bias, i, turned, turned + k->in * columns);
-        status = dense_pack_form((struct dense_weights *)(void *)(packed + i * one), form, &matrix);
-    }
-    return status;
-}
-
 enum pen_status deconv_tiles_pack(const struct graph *g, const struct node *n, enum gemm_form form, void **ret_packed,
                                   size_t *ret_bytes, struct pen_error *reterr)
 {
-    const struct kernel k = kernel_of(&node_in(g, n, 1)->shape);
-    const struct value *bias = node_in(g, n, 2);
-    const size_t columns = columns_of(&k), bytes = products_of(&k) * dense_form_bytes(form, k.in, columns);
-    uint8_t *packed = packed_alloc(bytes);
-    float *turned = malloc((k.in + 1) * columns * sizeof *turned + 64);
-    enum pen_status status = PEN_ERR_NO_MEMORY;
-    if (packed != NULL && turned != NULL) {
-        status = products_pack(&k, node_in(g, n, 1)->data, bias != NULL ? bias->data : NULL, form, turned, packed);
-    }
-    free(turned);
-    if (status != PEN_OK) {
-        free(packed);
-        return pen_error_set(reterr, status, "xnnpack: no memory for the weights of node %s", n->name);
-    }
-    *ret_packed = packed;
-    *ret_bytes = bytes;
-    return PEN_OK;
+    const struct deconv_weights k = kernel_of(&node_in(g, n, 1)->shape);
+    return deconv_weights_pack(g, n, &k, form, ret_packed, ret_bytes, reterr);
 }
 
 static enum pen_status tiles_bind(struct step *s, struct run *r)
 {
     struct tiles *t = s->state;
-    const struct kernel *k = &t->k;
-    const size_t products = products_of(k), one = dense_form_bytes(t->dense.form, k->in, columns_of(k));
-    const size_t width = t->dense.m;
+    const struct deconv_weights *k = &t->k;
+    const size_t products = deconv_weights_products(k), width = t->dense.m;
     (void)r;
     t->dense.image.pixel_stride = s->in_row[0];
     t->dense.y_stride = k->width * s->out_row;
     for (size_t i = 0; i < t->rows * products; i++) {
         const size_t row = i / products, product = i % products;
         const size_t ky = k->rows ? product : product / k->width, kx = k->rows ? 0 : product % k->width;
-        const struct dense_weights *w = (const struct dense_weights *)(const void *)(t->packed + product * one);
+        const struct dense_weights *w = deconv_weights_at(k, t->dense.form, t->packed, 0, product);
         t->items[i] = (struct dense_item){.x = (const float *)s->in[0] + row * width * s->in_row[0],
                                           .panels = w->data,
                                           .bias = dense_bias(w),
@@ -154,26 +82,26 @@ static enum pen_status tiles_bind(struct step *s, struct run *r)
 static enum pen_status tiles_run(struct step *s, struct run *r)
 {
     const struct tiles *t = s->state;
-    dense_run(&t->dense, t->items, t->rows * products_of(&t->k), s->scratch, r);
+    dense_run(&t->dense, t->items, t->rows * deconv_weights_products(&t->k), s->scratch, r);
     return PEN_OK;
 }
 
 enum pen_status deconv_tiles_build(struct build *b)
 {
     const struct shape *x = &build_in(b, 0)->shape;
-    const struct kernel k = kernel_of(&build_in(b, 1)->shape);
+    const struct deconv_weights k = kernel_of(&build_in(b, 1)->shape);
     struct tiles *t = build_alloc(b, sizeof *t);
     if (t == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     *t = (struct tiles){.k = k, .rows = (size_t)(x->dim[0] * x->dim[1]), .packed = b->packed};
-    t->items = build_alloc(b, t->rows * products_of(&k) * sizeof *t->items);
+    t->items = build_alloc(b, t->rows * deconv_weights_products(&k) * sizeof *t->items);
     if (t->items == NULL) {
         return build_fail(b, PEN_ERR_NO_MEMORY, "no memory");
     }
     const struct act act = act_read(b->n);
     const struct dense_weights *first = b->packed;
-    dense_init_matrix(&t->dense, (size_t)x->dim[2], k.in, columns_of(&k), k.in, build_threads(b));
+    dense_init_matrix(&t->dense, (size_t)x->dim[2], k.in, deconv_weights_columns(&k), k.in, build_threads(b));
     dense_form_set(&t->dense, first->form, build_threads(b));
     t->dense.min = act.min;
     t->dense.max = act.max;

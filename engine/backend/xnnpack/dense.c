@@ -85,13 +85,12 @@ static bool tile_in_place(const struct block *b, size_t r)
     return true;
 }
 
-static void tile_call(const struct dense *d, const struct gemm_tile *t)
+void dense_tile(enum gemm_form form, bool tiles, const struct gemm_tile *t)
 {
-    const enum gemm_form form = d->form;
     if (form == GEMM_F32 || !OWN_KEPT_HALVES) {
         isa_own()->gemm(t);
 #ifdef OWN_X86
-    } else if (OWN_KEPT_PAIRS && d->tiles) {
+    } else if (OWN_KEPT_PAIRS && tiles) {
         own_gemm_tiles(t);
 #endif
 #ifdef OWN_PAIRS
@@ -101,6 +100,7 @@ static void tile_call(const struct dense *d, const struct gemm_tile *t)
     } else {
         isa_own()->gemm_half(t, form);
     }
+    (void)tiles;
 }
 
 /* The tile in pieces of one output row each, its bands of weights one kernel row after the other. */
@@ -115,7 +115,7 @@ static void segments_run(const struct block *b, size_t r, struct gemm_tile t)
         const struct patch_origin *o = &b->origins[r];
         t.m = segment_rows(b, r, left);
         t.x = patch_at(g, o);
-        tile_call(b->d, &t);
+        dense_tile(b->d->form, b->d->tiles, &t);
         t.y += t.m * t.y_stride;
         t.sum += t.sum != NULL ? t.m * t.sum_stride : 0;
     }
@@ -184,7 +184,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, struct ahead ahe
     if (d->tiles) {
         tile_rows(b, r, &t);
     }
-    tile_call(d, &t);
+    dense_tile(d->form, d->tiles, &t);
 }
 
 /* What the panel of column c is followed by: the next one, the first one of the next block of k, or that of the next unit. */

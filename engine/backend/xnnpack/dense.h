@@ -99,6 +99,9 @@ struct dense {
     bool rows_outer;              /* weights stay in the second cache while rows go by; else panels do */
 };
 
+/* One tile by the kernel of this form; tiles: GEMM_PAIRS in AMX tiles. */
+void dense_tile(enum gemm_form form, bool tiles, const struct gemm_tile *t);
+
 void dense_init(struct dense *d, const struct dense_image *image, size_t k, size_t n, size_t threads);
 /* x is a matrix [m, k] with row stride x_stride. */
 void dense_init_matrix(struct dense *d, size_t m, size_t k, size_t n, size_t x_stride, size_t threads);

@@ -21,12 +21,13 @@ struct narrow {
     struct window w;
     struct act act;
     size_t in, out;
-    size_t row;                   /* floats of a row of the image within its padding */
+    size_t piece, pieces;         /* results of a row that a unit makes */
+    size_t span;                  /* pixels under one piece */
     const struct epilogue *after; /* over results that are in the cache; NULL = nothing */
 };
 
 void narrow_init(struct narrow *q, const struct window *w, const struct act *act, const struct filter *f);
-size_t narrow_scratch_bytes(const struct narrow *q, uint32_t threads);
+size_t narrow_scratch_bytes(const struct narrow *q, size_t threads);
 void narrow_run(const struct narrow *q, const float *packed, const struct step *s, struct run *r);
 
 #endif

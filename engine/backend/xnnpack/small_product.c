@@ -22,25 +22,6 @@ size_t small_product_words(const struct small_product *p, size_t terms)
     return p->form == GEMM_PAIRS ? dense_pairs(terms) : terms;
 }
 
-static void call(const struct small_product *p, struct gemm_tile *t)
-{
-    if (p->form == GEMM_F32 || !OWN_KEPT_HALVES) {
-        isa_own()->gemm(t);
-#ifdef OWN_X86
-    } else if (OWN_KEPT_PAIRS && p->tiles) {
-        t->split = OWN_TILES_MR / 2;
-        t->more = t->x + t->split * t->x_stride;
-        own_gemm_tiles(t);
-#endif
-#ifdef OWN_PAIRS
-    } else if (OWN_KEPT_PAIRS && p->form == GEMM_PAIRS) {
-        own_gemm_pairs(t);
-#endif
-    } else {
-        isa_own()->gemm_half(t, p->form);
-    }
-}
-
 void small_product_run(const struct small_product *p, const struct gemm_tile *all)
 {
     const size_t nr = isa_own()->gemm_nr, mr = small_product_rows(p);
@@ -59,7 +40,9 @@ void small_product_run(const struct small_product *p, const struct gemm_tile *al
             t.bias = t.sum = NULL;
             t.min = -INFINITY;
             t.max = INFINITY;
-            call(p, &t);
+            t.split = OWN_TILES_MR / 2;
+            t.more = t.x + t.split * t.x_stride;
+            dense_tile(p->form, p->tiles, &t);
         }
     }
 }

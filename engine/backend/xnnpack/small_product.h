@@ -13,7 +13,7 @@ struct small_product {
     bool tiles; /* GEMM_PAIRS in AMX tiles */
 };
 
-/* Of weights of this form, where so many rows come at once. */
+/* Of weights of this form, in the way that the processor has for them. */
 struct small_product small_product_of(enum gemm_form form);
 /* Rows of one call: so many are read and may be written, whatever m is. */
 size_t small_product_rows(const struct small_product *p);

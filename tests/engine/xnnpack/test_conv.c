@@ -204,6 +204,10 @@ static void check_narrow(enum pen_isa most)
 Test(xnnpack_conv, few_channels_out)
 {
     check_narrow(PEN_ISA_ANY);
+    /* long rows, in pieces: within padding and without, strides, and one piece that is nearly empty */
+    cross_conv_check(&(struct cross_conv){2, 1, 1500, 32, 1, 1, 7, 1, 1, 3, 3, 1, ACT_CLAMP}, true, true);
+    cross_conv_check(&(struct cross_conv){1, 3, 997, 48, 3, 3, 3, 2, 1, 1, 1, 1, ACT_NONE}, true, true);
+    cross_conv_check(&(struct cross_conv){1, 2, 700, 130, 2, 2, 1, 1, 1, 0, 0, 1, ACT_NONE}, true, false);
 }
 
 Test(xnnpack_conv, few_channels_out_in_avx2)

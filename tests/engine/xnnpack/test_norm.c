@@ -131,6 +131,29 @@ static void check_windows(enum pen_isa most)
     }
 }
 
+/* Rows as sound has them: cut in pieces, which ask pixels of each other; some lie in the padding alone. */
+static void check_long_row(int64_t kernel, int64_t stride, int64_t dilation, int64_t pad)
+{
+    struct cross *c = cross_new(OP_ConvTranspose);
+    cross_input(c, F32, 3, (int64_t[]){2, 1500, 16}, false);
+    cross_input(c, F32, 3, (int64_t[]){16, 24, kernel}, true);
+    cross_input(c, F32, 1, (int64_t[]){24}, true);
+    cross_int(c, ATTR_layout, LAYOUT_NHWC);
+    cross_ints(c, ATTR_strides, 1, &stride);
+    cross_ints(c, ATTR_dilations, 1, &dilation);
+    cross_ints(c, ATTR_pads, 2, (int64_t[]){pad, pad});
+    cross_check(c);
+}
+
+Test(xnnpack_deconv, long_rows_in_pieces)
+{
+    cross_ask(PEN_PRECISION_F32, PEN_ISA_ANY, 0.0f);
+    check_long_row(16, 8, 1, 4);
+    check_long_row(5, 1, 3, 0);
+    check_long_row(3, 4, 1, 1);
+    check_long_row(64, 2, 2, 60);
+}
+
 Test(xnnpack_deconv, windows_of_any_kind)
 {
     check_windows(PEN_ISA_ANY);
