@@ -254,12 +254,14 @@ else
     fi
 fi
 
-# What failed is said again where a reader of the end finds it.
+# What failed is said again where a reader of the end finds it: first what tests and sanitizers say, then the rest without the programs' own log lines.
 if [ $total_failed -gt 0 ]; then
     printf '\n== what failed\n'
     for log in "${failed_logs[@]}"; do
         echo "-- ${log##*/}"
-        grep -E -i -A3 'fail|wrong|only [0-9]+ pass|error|not on the list' "$log" | grep -vE '(^| )0 (failed|fail)\b' | cut -c1-300 | head -n 60
+        grep -E -A2 '\[----\]|\[FAIL\]|Sanitizer|runtime error|ended with:' "$log" | cut -c1-400 | head -n 60
+        grep -vE '(: |^)ts=[0-9]' "$log" | grep -E -i -A3 'fail|wrong|only [0-9]+ pass|error|not on the list' | grep -vE '(^| )0 (failed|fail)\b' |
+            cut -c1-300 | head -n 60
     done
 fi
 
