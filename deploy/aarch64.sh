@@ -25,8 +25,12 @@ case ${1:-} in
     ;;
 esac
 
-packages=(libc6-dev libgcc-12-dev libzmq3-dev libprotobuf-c-dev libhiredis-dev libmicrohttpd-dev libxxhash-dev libcjson-dev libpng-dev
-    libjpeg-dev libwebp-dev zlib1g-dev libnghttp2-dev libxnnpack-dev libpthreadpool-dev libncurses-dev libsodium-dev)
+# The C library and gcc's own, and whatever library the build needs: the list is that of install-deps.sh, so that it cannot fall behind. Vulkan's headers are this host's
+# concern alone: there is no device in the emulator.
+mapfile -t packages < <(
+    printf '%s\n' libc6-dev libgcc-12-dev
+    "$(dirname "${BASH_SOURCE[0]}")/install-deps.sh" --list | awk '$1 == "build" && $2 ~ /-dev$/ && $2 != "libvulkan-dev" { print $2 }' | sort -u
+)
 mkdir -p "$1"
 folder=$(cd "$1" && pwd -P)
 if [ -f "$folder/root/.complete" ]; then

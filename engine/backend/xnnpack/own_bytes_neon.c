@@ -57,15 +57,10 @@ INLINE uint8x16_t spread(const uint8_t *x)
     return vreinterpretq_u8_u32(vdupq_n_u32(v));
 }
 
-/* Sums of `rows` rows with 8 columns. */
-INLINE void sums(const uint8_t *x, size_t x_stride, const uint32_t *w, size_t words, int32x4_t sum[MR][2],
-                 const size_t rows)
+/* Adds the products of one run of words of `rows` rows with 8 columns, and the sums of the weights. */
+INLINE void run_add(const uint8_t *x, size_t x_stride, const uint32_t *w, size_t words, int32x4_t sum[MR][2],
+                    int32x4_t weights[2], const size_t rows)
 {
-    int32x4_t weights[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
-    UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        sum[r][0] = sum[r][1] = vdupq_n_s32(0);
-    }
     for (size_t k = 0; k < words; k++) {
         const int8x16_t w0 = vreinterpretq_s8_u32(vld1q_u32(w + k * NR));
         const int8x16_t w1 = vreinterpretq_s8_u32(vld1q_u32(w + k * NR + 4));
@@ -78,6 +73,20 @@ INLINE void sums(const uint8_t *x, size_t x_stride, const uint32_t *w, size_t wo
             sum[r][1] = dot(sum[r][1], v, w1);
         }
     }
+}
+
+/* Sums of `rows` rows with 8 columns; a row is `runs` runs of words that lie at `offsets`. */
+INLINE void sums(const uint8_t *x, size_t x_stride, const uint32_t *offsets, size_t runs, const uint32_t *w,
+                 size_t words, int32x4_t sum[MR][2], const size_t rows)
+{
+    int32x4_t weights[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        sum[r][0] = sum[r][1] = vdupq_n_s32(0);
+    }
+    for (size_t run = 0; run < runs; run++, w += words * NR) {
+        run_add(x + offsets[run], x_stride, w, words, sum, weights, rows);
+    }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         sum[r][0] = restored(sum[r][0], weights[0]);
@@ -87,9 +96,10 @@ INLINE void sums(const uint8_t *x, size_t x_stride, const uint32_t *w, size_t wo
 
 void NAMED(own_int_product)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y)
 {
+    static const uint32_t one_run[1] = {0};
     int32x4_t sum[MR][2];
     for (size_t r = 0; r < m; r++) {
-        sums((const uint8_t *)(x + r * x_stride), 0, w, words, sum, 1);
+        sums((const uint8_t *)(x + r * x_stride), 0, one_run, 1, w, words, sum, 1);
         vst1q_s32(y + r * NR, sum[0][0]);
         vst1q_s32(y + r * NR + 4, sum[0][1]);
     }
@@ -126,7 +136,7 @@ INLINE void row_out(const struct int_tile *t, const int32x4_t sum[2], size_t r)
 INLINE void rows_run(const struct int_tile *t, size_t r0, const size_t rows)
 {
     int32x4_t sum[MR][2];
-    sums(t->x + r0 * t->x_stride, t->x_stride, t->w, t->words, sum, rows);
+    sums(t->x + r0 * t->x_stride, t->x_stride, t->offsets, t->runs, t->w, t->run_words, sum, rows);
     for (size_t r = 0; r < rows; r++) {
         row_out(t, sum[r], r0 + r);
     }
