@@ -23,7 +23,13 @@ bool fuse_pad(struct rewrite *r, uint32_t node);
 bool fuse_swish(struct rewrite *r, uint32_t node);
 bool fuse_hard_swish(struct rewrite *r, uint32_t node);
 bool fuse_gelu(struct rewrite *r, uint32_t node);
+/* fuse_norm.c: norms over the last axis, likewise. */
 bool fuse_layer_norm(struct rewrite *r, uint32_t node);
 bool fuse_rms_norm(struct rewrite *r, uint32_t node);
+
+/* What patterns share. A constant of the model is what a formula has there; a node with no activation joined to it (false for NULL); the last node becomes `op` of `in`. */
+bool fuse_near(float a, double b);
+bool fuse_plain(const struct node *n);
+bool fuse_become(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "graph/fuse.h"
 
-static bool near(float a, double b)
+bool fuse_near(float a, double b)
 {
     return fabs((double)a - b) <= 1e-5 * (fabs(b) + 1e-3);
 }
@@ -13,7 +13,7 @@ static bool with_scalar(const struct rewrite *r, const struct node *n, double wa
 {
     for (uint32_t k = 0; k < 2; k++) {
         float item;
-        if (rewrite_scalar(r, n->in[k], &item) && near(item, want)) {
+        if (rewrite_scalar(r, n->in[k], &item) && fuse_near(item, want)) {
             *ret_other = n->in[1 - k];
             return true;
         }
@@ -21,13 +21,12 @@ static bool with_scalar(const struct rewrite *r, const struct node *n, double wa
     return false;
 }
 
-static bool plain(const struct node *n)
+bool fuse_plain(const struct node *n)
 {
     return n && node_int(n, ATTR_act, ACT_NONE) == ACT_NONE;
 }
 
-/* The last node becomes `op` of x. */
-static bool become(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count)
+bool fuse_become(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count)
 {
     uint32_t out = rewrite_node(r, op, r->g->nodes[last].name, in, count);
     if (r->status != PEN_OK)
@@ -36,34 +35,22 @@ static bool become(struct rewrite *r, uint32_t last, enum op op, const uint32_t 
     return true;
 }
 
-/* The last node becomes a norm over the last axis. */
-static bool become_norm(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count, float epsilon)
-{
-    if (!become(r, last, op, in, count))
-        return false;
-    uint32_t made = r->g->node_count - 1;
-    enum pen_status status = graph_attr_float(r->g, made, ATTR_epsilon, epsilon);
-    if (status == PEN_OK)
-        status = graph_attr_int(r->g, made, ATTR_axis, -1);
-    return status == PEN_OK || rewrite_failed(r, status);
-}
-
 /* ---- x * sigmoid(x) ------------------------------------------------------------------------------------------------ */
 
 bool fuse_swish(struct rewrite *r, uint32_t node)
 {
     const struct node *n = &r->g->nodes[node];
-    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
+    if (n->op != OP_Mul || !fuse_plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
         return false;
     for (uint32_t k = 0; k < 2; k++) {
         const struct node *gate = rewrite_only_maker(r, n->in[k], OP_Sigmoid);
         const struct node *hard = rewrite_only_maker(r, n->in[k], OP_HardSigmoid);
         uint32_t x = n->in[1 - k];
         if (gate && gate->in[0] == x)
-            return become(r, node, OP_Swish, &x, 1);
-        if (hard && hard->in[0] == x && near(node_float(hard, ATTR_alpha, 0.2f), 1.0 / 6.0) &&
-            near(node_float(hard, ATTR_beta, 0.5f), 0.5))
-            return become(r, node, OP_HardSwish, &x, 1);
+            return fuse_become(r, node, OP_Swish, &x, 1);
+        if (hard && hard->in[0] == x && fuse_near(node_float(hard, ATTR_alpha, 0.2f), 1.0 / 6.0) &&
+            fuse_near(node_float(hard, ATTR_beta, 0.5f), 0.5))
+            return fuse_become(r, node, OP_HardSwish, &x, 1);
     }
     return false;
 }
@@ -87,14 +74,14 @@ static bool is_gate(const struct rewrite *r, uint32_t value, uint32_t x)
         low = node_float(add, ATTR_act_min, -1);
         high = node_float(add, ATTR_act_max, -1);
     }
-    return add && near(low, 0) && near(high, 6) && (clip ? plain(add) : true) && with_scalar(r, add, 3, &inner) &&
-           inner == x;
+    return add && fuse_near(low, 0) && fuse_near(high, 6) && (clip ? fuse_plain(add) : true) &&
+           with_scalar(r, add, 3, &inner) && inner == x;
 }
 
 /* x * gate, not scaled yet. */
 static bool gated(const struct rewrite *r, const struct node *n, uint32_t *ret_x)
 {
-    for (uint32_t k = 0; n && n->op == OP_Mul && plain(n) && k < 2; k++) {
+    for (uint32_t k = 0; n && n->op == OP_Mul && fuse_plain(n) && k < 2; k++) {
         if (is_gate(r, n->in[k], n->in[1 - k])) {
             *ret_x = n->in[1 - k];
             return true;
@@ -107,9 +94,9 @@ static bool gated(const struct rewrite *r, const struct node *n, uint32_t *ret_x
 static bool sixth(const struct rewrite *r, const struct node *n, uint32_t *ret_value)
 {
     float item;
-    if (!plain(n))
+    if (!fuse_plain(n))
         return false;
-    if (n->op == OP_Div && rewrite_scalar(r, n->in[1], &item) && near(item, 6)) {
+    if (n->op == OP_Div && rewrite_scalar(r, n->in[1], &item) && fuse_near(item, 6)) {
         *ret_value = n->in[0];
         return true;
     }
@@ -123,14 +110,14 @@ bool fuse_hard_swish(struct rewrite *r, uint32_t node)
     if ((n->op != OP_Mul && n->op != OP_Div) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
         return false;
     if (sixth(r, n, &inner) && gated(r, rewrite_only_maker(r, inner, OP_Mul), &x))
-        return become(r, node, OP_HardSwish, &x, 1);
-    for (uint32_t k = 0; n->op == OP_Mul && plain(n) && k < 2; k++) { /* x * (gate / 6) */
+        return fuse_become(r, node, OP_HardSwish, &x, 1);
+    for (uint32_t k = 0; n->op == OP_Mul && fuse_plain(n) && k < 2; k++) { /* x * (gate / 6) */
         struct node *scaled = rewrite_only_maker(r, n->in[k], OP_Div);
         if (!scaled)
             scaled = rewrite_only_maker(r, n->in[k], OP_Mul);
         if (scaled && sixth(r, scaled, &inner) && is_gate(r, inner, n->in[1 - k])) {
             x = n->in[1 - k];
-            return become(r, node, OP_HardSwish, &x, 1);
+            return fuse_become(r, node, OP_HardSwish, &x, 1);
         }
     }
     return false;
@@ -166,9 +153,9 @@ static bool polynomial_read(const struct rewrite *r, uint32_t value, uint32_t x,
 static bool polynomial_power(const struct polynomial *base, float power, struct polynomial *ret)
 {
     struct polynomial p = *base;
-    if (!near(power, 2) && !near(power, 3))
+    if (!fuse_near(power, 2) && !fuse_near(power, 3))
         return false;
-    for (int i = 1; i < (near(power, 3) ? 3 : 2); i++) {
+    for (int i = 1; i < (fuse_near(power, 3) ? 3 : 2); i++) {
         if (!polynomial_times(&p, base, &p))
             return false;
     }
@@ -208,7 +195,7 @@ static bool polynomial_read(const struct rewrite *r, uint32_t value, uint32_t x,
         return true;
     }
     const struct node *n = depth > 0 ? rewrite_maker(r, value) : NULL;
-    bool known = n && plain(n) && n->in_count == 2 && (n->op == OP_Add || n->op == OP_Mul || n->op == OP_Pow);
+    bool known = n && fuse_plain(n) && n->in_count == 2 && (n->op == OP_Add || n->op == OP_Mul || n->op == OP_Pow);
     return known && polynomial_node(r, n, x, depth, ret);
 }
 
@@ -217,9 +204,9 @@ static bool is_root_two_part(const struct rewrite *r, uint32_t value, uint32_t x
     const struct node *scaled = rewrite_maker(r, value);
     uint32_t inner;
     float item;
-    if (!plain(scaled))
+    if (!fuse_plain(scaled))
         return false;
-    if (scaled->op == OP_Div && rewrite_scalar(r, scaled->in[1], &item) && near(item, 1.4142135623730951))
+    if (scaled->op == OP_Div && rewrite_scalar(r, scaled->in[1], &item) && fuse_near(item, 1.4142135623730951))
         return scaled->in[0] == x;
     return scaled->op == OP_Mul && with_scalar(r, scaled, 0.7071067811865476, &inner) && inner == x;
 }
@@ -230,15 +217,15 @@ static bool gelu_term(const struct rewrite *r, uint32_t value, uint32_t x, bool 
     const struct node *add = rewrite_only_maker(r, value, OP_Add);
     struct polynomial p;
     uint32_t inner;
-    if (!plain(add) || !with_scalar(r, add, 1, &inner))
+    if (!fuse_plain(add) || !with_scalar(r, add, 1, &inner))
         return false;
     const struct node *erf = rewrite_only_maker(r, inner, OP_Erf), *tanh = rewrite_only_maker(r, inner, OP_Tanh);
     *ret_tanh = tanh != NULL;
     if (erf)
         return is_root_two_part(r, erf->in[0], x);
     return tanh && polynomial_read(r, tanh->in[0], x, POLYNOMIAL_DEPTH, &p) && fabs(p.c[0]) < 1e-9 &&
-           near((float)p.c[1], 0.7978845608028654) && fabs(p.c[2]) < 1e-9 &&
-           near((float)p.c[3], 0.7978845608028654 * 0.044715);
+           fuse_near((float)p.c[1], 0.7978845608028654) && fabs(p.c[2]) < 1e-9 &&
+           fuse_near((float)p.c[3], 0.7978845608028654 * 0.044715);
 }
 
 /* x * 0.5 * term in any order; gives x. */
@@ -249,11 +236,11 @@ static bool gelu_read(const struct rewrite *r, const struct node *n, uint32_t *r
         const struct node *other = rewrite_maker(r, n->in[1 - k]);
         const struct node *product = rewrite_only_maker(r, n->in[k], OP_Mul);
         /* (x * 0.5) * term */
-        bool halved = other && other->op == OP_Mul && plain(other) && with_scalar(r, other, 0.5, &half);
+        bool halved = other && other->op == OP_Mul && fuse_plain(other) && with_scalar(r, other, 0.5, &half);
         *ret_x = halved ? half : VALUE_NONE;
         if (halved && gelu_term(r, n->in[k], half, ret_tanh))
             return true;
-        if (!plain(product))
+        if (!fuse_plain(product))
             continue;
         /* (x * term) * 0.5 */
         for (uint32_t i = 0; with_scalar(r, n, 0.5, &inner) && inner == n->in[k] && i < 2; i++) {
@@ -274,142 +261,9 @@ bool fuse_gelu(struct rewrite *r, uint32_t node)
     const struct node *n = &r->g->nodes[node];
     uint32_t x;
     bool tanh = false;
-    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32 ||
-        !gelu_read(r, n, &x, &tanh) || !become(r, node, OP_Gelu, &x, 1))
+    if (n->op != OP_Mul || !fuse_plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32 ||
+        !gelu_read(r, n, &x, &tanh) || !fuse_become(r, node, OP_Gelu, &x, 1))
         return false;
     enum pen_status status = tanh ? graph_attr_text(r->g, r->g->node_count - 1, ATTR_approximate, "tanh") : PEN_OK;
     return status == PEN_OK || rewrite_failed(r, status);
-}
-
-/* ---- layer norm over the last axis ------------------------------------------------------------------------------------------- */
-
-/* ReduceMean over the last axis, kept; gives its input. */
-static bool last_mean(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
-{
-    const struct node *n = rewrite_maker(r, value);
-    if (!n || n->op != OP_ReduceMean || !node_int(n, ATTR_keepdims, 1) || n->in_count != 2)
-        return false;
-    const struct value *axes = &r->g->values[n->in[1]];
-    int32_t rank = rewrite_fact(r, n->in[0])->shape.rank;
-    if (!axes->data || axes->dtype != PEN_DTYPE_I64 || axes->bytes != sizeof(int64_t) || rank < 1)
-        return false;
-    *ret_x = n->in[0];
-    return shape_axis(*(const int64_t *)axes->data, rank) == rank - 1;
-}
-
-/* (x - mean(x)); gives x. */
-static bool centred(const struct rewrite *r, uint32_t value, uint32_t *ret_x)
-{
-    const struct node *n = rewrite_maker(r, value);
-    uint32_t x;
-    if (!n || n->op != OP_Sub || !plain(n) || !last_mean(r, n->in[1], &x) || x != n->in[0])
-        return false;
-    *ret_x = x;
-    return true;
-}
-
-/* d * d or d ^ 2. */
-static bool squared(const struct rewrite *r, uint32_t value, uint32_t *ret_d)
-{
-    const struct node *n = rewrite_maker(r, value);
-    float two;
-    if (!plain(n) || !((n->op == OP_Pow && rewrite_scalar(r, n->in[1], &two) && near(two, 2)) ||
-                       (n->op == OP_Mul && n->in[0] == n->in[1])))
-        return false;
-    *ret_d = n->in[0];
-    return true;
-}
-
-/* sqrt(mean(d^2) + epsilon); gives d and epsilon. */
-static bool deviation(const struct rewrite *r, uint32_t value, uint32_t *ret_d, float *ret_epsilon)
-{
-    const struct node *root = rewrite_maker(r, value);
-    const struct node *add = root && root->op == OP_Sqrt ? rewrite_maker(r, root->in[0]) : NULL;
-    uint32_t square;
-    for (uint32_t k = 0; plain(add) && add->op == OP_Add && k < 2; k++) {
-        if (rewrite_scalar(r, add->in[k], ret_epsilon) && last_mean(r, add->in[1 - k], &square))
-            return squared(r, square, ret_d);
-    }
-    return false;
-}
-
-/* A constant vector along the last axis of x. */
-static bool along_last(const struct rewrite *r, uint32_t value, uint32_t x)
-{
-    const struct shape *s = &rewrite_fact(r, x)->shape;
-    return s->rank > 0 && s->dim[s->rank - 1] > 0 && rewrite_floats(r, value, s->dim[s->rank - 1]) &&
-           r->g->values[value].shape.rank == 1;
-}
-
-bool fuse_layer_norm(struct rewrite *r, uint32_t node)
-{
-    const struct node *add = &r->g->nodes[node];
-    uint32_t d, d2, x;
-    float epsilon;
-    if (add->op != OP_Add || !plain(add) || rewrite_fact(r, add->out[0])->dtype != PEN_DTYPE_F32)
-        return false;
-    for (uint32_t k = 0; k < 4; k++) {
-        uint32_t bias = add->in[k & 1];
-        const struct node *mul = rewrite_only_maker(r, add->in[1 - (k & 1)], OP_Mul);
-        if (!plain(mul))
-            continue;
-        uint32_t gain = mul->in[k >> 1];
-        const struct node *div = rewrite_only_maker(r, mul->in[1 - (k >> 1)], OP_Div);
-        if (!plain(div) || !deviation(r, div->in[1], &d, &epsilon) || !centred(r, div->in[0], &x))
-            continue;
-        /* the deviation may be taken of a second x - mean(x), written out again */
-        bool same = d == div->in[0] || (centred(r, d, &d2) && d2 == x);
-        if (!same || !along_last(r, gain, x) || !along_last(r, bias, x))
-            continue;
-        uint32_t in[3] = {x, gain, bias};
-        return become_norm(r, node, OP_LayerNormalization, in, 3, epsilon);
-    }
-    return false;
-}
-
-/* ---- RMS norm over the last axis: gain * x / sqrt(mean(x^2) + epsilon), the quotient perhaps as a product ------------------------ */
-
-/* 1 / v; gives v. */
-static bool inverse(const struct rewrite *r, uint32_t value, uint32_t *ret_of)
-{
-    const struct node *n = rewrite_maker(r, value);
-    float one;
-    if (!plain(n) || (n->op != OP_Reciprocal && n->op != OP_Div))
-        return false;
-    if (n->op == OP_Div && (!rewrite_scalar(r, n->in[0], &one) || !near(one, 1)))
-        return false;
-    *ret_of = n->in[n->op == OP_Div ? 1 : 0];
-    return true;
-}
-
-/* x / sqrt(mean(x^2) + epsilon) */
-static bool by_root(const struct rewrite *r, const struct node *n, uint32_t *ret_x, float *ret_epsilon)
-{
-    uint32_t root;
-    if (plain(n) && n->op == OP_Div && deviation(r, n->in[1], ret_x, ret_epsilon))
-        return *ret_x == n->in[0];
-    for (uint32_t k = 0; plain(n) && n->op == OP_Mul && k < 2; k++) {
-        if (inverse(r, n->in[k], &root) && deviation(r, root, ret_x, ret_epsilon) && *ret_x == n->in[1 - k])
-            return true;
-    }
-    return false;
-}
-
-bool fuse_rms_norm(struct rewrite *r, uint32_t node)
-{
-    const struct node *n = &r->g->nodes[node];
-    uint32_t x, inner;
-    float epsilon;
-    if (n->op != OP_Mul || !plain(n) || rewrite_fact(r, n->out[0])->dtype != PEN_DTYPE_F32)
-        return false;
-    for (uint32_t k = 0; k < 2; k++) {
-        const struct node *part = rewrite_only_maker(r, n->in[1 - k], OP_Mul);
-        if (!part)
-            part = rewrite_only_maker(r, n->in[1 - k], OP_Div);
-        /* of what its mean was taken from, it is a part of a layer norm */
-        if (!by_root(r, part, &x, &epsilon) || !along_last(r, n->in[k], x) || centred(r, x, &inner))
-            continue;
-        return become_norm(r, node, OP_RMSNormalization, (uint32_t[]){x, n->in[k]}, 2, epsilon);
-    }
-    return false;
 }

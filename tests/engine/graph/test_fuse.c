@@ -235,6 +235,58 @@ Test(fuse, a_spelled_out_layer_norm)
     graph_free(g);
 }
 
+enum norm_form { BIAS, NO_BIAS, NO_BIAS_NEGATED, DIFFERENCE, NORM_FORMS, OTHER_MEAN = NORM_FORMS, WRONG_SIGN, FORMS };
+
+/* x * factor + (bias - mean * factor), factor = gain / sqrt(mean((x - mean)^2) + epsilon), as TensorFlow's converters write it. */
+static uint32_t factor_norm(struct graph *g, enum norm_form form, uint32_t x, uint32_t gain)
+{
+    uint32_t axes = build_list(g, DIMS(-1)), mean = build_node(g, OP_ReduceMean, IDS(x, axes));
+    uint32_t d = build_node(g, OP_Sub, IDS(x, mean));
+    uint32_t v = build_node(g, OP_ReduceMean, IDS(build_node(g, OP_Mul, IDS(d, d)), axes));
+    uint32_t root = build_node(g, OP_Sqrt, IDS(build_node(g, OP_Add, IDS(v, build_scalar(g, 1e-3f)))));
+    uint32_t factor = build_node(g, OP_Mul, IDS(build_node(g, OP_Reciprocal, IDS(root)), gain));
+    uint32_t product = build_node(g, OP_Mul, IDS(x, factor));
+    if (form == OTHER_MEAN)
+        mean = build_node(g, OP_ReduceMean, IDS(d, axes));
+    uint32_t negated = build_node(g, OP_Neg, IDS(mean));
+    switch (form) {
+    case NO_BIAS:
+        return build_node(g, OP_Add, IDS(build_node(g, OP_Mul, IDS(negated, factor)), product));
+    case NO_BIAS_NEGATED:
+        return build_node(g, OP_Add,
+                          IDS(product, build_node(g, OP_Neg, IDS(build_node(g, OP_Mul, IDS(factor, mean))))));
+    case DIFFERENCE:
+        return build_node(g, OP_Sub, IDS(product, build_node(g, OP_Mul, IDS(mean, factor))));
+    case WRONG_SIGN:
+        return build_node(g, OP_Add, IDS(product, build_node(g, OP_Mul, IDS(mean, factor))));
+    default:
+        return build_node(
+            g, OP_Add,
+            IDS(product,
+                build_node(g, OP_Sub, IDS(build_weights(g, 2, DIMS(8)), build_node(g, OP_Mul, IDS(mean, factor))))));
+    }
+}
+
+Test(fuse, a_layer_norm_as_tensorflow_spells_it)
+{
+    for (enum norm_form form = BIAS; form < FORMS; form++) {
+        for (int ranks = 0; ranks < 2; ranks++) {
+            struct graph *g = build_graph();
+            uint32_t x = build_input(g, "x", DIMS(2, 3, 8));
+            uint32_t gain = ranks ? build_weights(g, 1, DIMS(1, 1, 8)) : build_weights(g, 1, DIMS(8));
+            build_output(g, factor_norm(g, form, x, gain));
+            struct shape_env *before = run_graph(g);
+            (void)fuse(g);
+            struct shape_env *after = run_graph(g);
+            cr_assert_eq(count_op(g, OP_LayerNormalization), form < NORM_FORMS, "form %d", (int)form);
+            cr_assert_lt(compare_outputs(before, after), 1e-5, "form %d", (int)form);
+            shape_env_free(before);
+            shape_env_free(after);
+            graph_free(g);
+        }
+    }
+}
+
 /* 1 / sqrt(mean(x^2) + epsilon) as a product or a quotient of x; behind x - mean(x) it is a layer norm's. */
 Test(fuse, a_spelled_out_rms_norm)
 {
