@@ -30,7 +30,7 @@ bool qdq_put(struct qdq *q, enum op op, uint32_t from, uint32_t last, const uint
 /* The bias as 32-bit sums: already so (scale = input scale * weight scale), or a float constant divided by that. VALUE_NONE: none is given. */
 bool qdq_bias_sums(struct qdq *q, uint32_t bias, const struct params *x, const struct params *w, int64_t channels,
                    uint32_t *ret);
-/* A ConvTranspose whose windows lie side by side: a convolution of 1 x 1 whose channels are the pixels of the windows. */
+/* A ConvTranspose: a convolution whose channels are the phases of the stride. */
 bool qdq_deconv(struct qdq *q, uint32_t node, uint32_t last, struct params *y);
 /*
  * When what `last`, a QuantizeLinear, rounds are functions of the elements of one tensor of bytes, a table of the 256 results takes its place. False when

@@ -201,23 +201,34 @@ uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weigh
     return build_const(c->b, PEN_DTYPE_F32, &t->shape, to, (size_t)count * sizeof *to, false);
 }
 
-uint32_t lite_real(struct call *c, uint32_t index)
+static uint32_t dequantised(struct call *c, uint32_t index)
 {
     const struct tensor *t = lite_tensor(c, index);
-    uint32_t x, scale, zero;
-    if (!t || (!quantised(t) && t->dtype != PEN_DTYPE_F16))
-        return lite_in(c, index);
-    x = t->constant ? lite_constant(c->s, t) : VALUE_NONE;
-    if (x != VALUE_NONE || c->b->status != PEN_OK)
-        return x;
-    x = lite_in(c, index);
-    if (t->dtype == PEN_DTYPE_F16)
-        return build_cast(c->b, x, PEN_DTYPE_F32);
+    uint32_t scale, zero;
     lite_affine(c, t, &scale, &zero);
-    uint32_t y = build_3(c->b, OP_DequantizeLinear, x, scale, zero);
+    uint32_t y = build_3(c->b, OP_DequantizeLinear, lite_in(c, index), scale, zero);
     if (t->quant.count > 1)
         build_int(c->b, ATTR_axis, t->quant.axis);
     return y;
+}
+
+uint32_t lite_real(struct call *c, uint32_t index)
+{
+    const struct tensor *t = lite_tensor(c, index);
+    if (!t || (!quantised(t) && t->dtype != PEN_DTYPE_F16))
+        return lite_in(c, index);
+    uint32_t x = t->constant ? lite_constant(c->s, t) : VALUE_NONE;
+    if (x != VALUE_NONE || c->b->status != PEN_OK)
+        return x;
+    return t->dtype == PEN_DTYPE_F16 ? build_cast(c->b, lite_in(c, index), PEN_DTYPE_F32) : dequantised(c, index);
+}
+
+uint32_t lite_real_weights(struct call *c, uint32_t index, uint32_t data)
+{
+    const struct tensor *t = lite_tensor(c, index), *x = lite_tensor(c, data);
+    const bool bytes =
+        t && x && quantised(t) && quantised(x) && t->constant && t->dtype == PEN_DTYPE_I8 && x->dtype == PEN_DTYPE_I8;
+    return bytes ? dequantised(c, index) : lite_real(c, index);
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------- */

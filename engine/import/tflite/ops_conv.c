@@ -246,7 +246,7 @@ static void transpose_conv(struct call *c, struct tf_window *w, const int64_t *p
         size[i] = known ? dims[1 + i] : yt->shape.rank == (int32_t)rank ? yt->shape.dim[1 + i] : -1;
         open |= size[i] < 0;
     }
-    uint32_t weights = build_transpose(c->b, lite_real(c, 1), perm, rank);
+    uint32_t weights = build_transpose(c->b, lite_real_weights(c, 1, 2), perm, rank);
     if (open)
         lite_give_real(c, 0, transpose_conv_open(c, weights, *w));
     else

@@ -183,6 +183,8 @@ const struct tensor *lite_tensor(struct call *c, uint32_t index); /* NULL when o
 const struct tensor *lite_result(struct call *c, uint32_t index);
 /* The input as floats: dequantised when it is quantised, widened when it is half. */
 uint32_t lite_real(struct call *c, uint32_t index);
+/* The floats of weights as a node on their bytes where the data is bytes, too: a pass may then multiply the bytes. Else as lite_real. */
+uint32_t lite_real_weights(struct call *c, uint32_t index, uint32_t data);
 /* The bias (input `index`) of a product of these inputs, as floats. */
 uint32_t lite_bias(struct call *c, uint32_t index, uint32_t data, uint32_t weights);
 /* Makes the value the operator's output; real_give quantises it first when the output is quantised. */

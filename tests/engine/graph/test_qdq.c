@@ -272,6 +272,81 @@ Test(qdq, integer_operators_of_one_tensor_become_one_table)
     graph_free(g);
 }
 
+/* ConvTranspose in every form that has phases: windows that meet or leave gaps, padding, given sizes, both layouts; weights with a zero point behind a Transpose. */
+static const struct deconv_form {
+    int64_t kernel[2], stride, pads[4], padding[2], shape[2]; /* shape: 0 = none */
+    const char *auto_pad;
+    bool last, turned, each; /* channels last; weights behind a Transpose, with a scale for each channel */
+} deconv_forms[] = {
+    {{4, 4}, 2, {1, 1, 1, 1}, {0, 0}, {0, 0}, NULL, false, false, true},
+    {{3, 3}, 2, {1, 1, 1, 1}, {1, 1}, {0, 0}, NULL, false, false, false},
+    {{3, 3}, 2, {0, 0, 0, 0}, {0, 0}, {0, 0}, NULL, true, true, true},
+    {{4, 4}, 2, {0, 0, 0, 0}, {0, 0}, {10, 8}, "SAME_UPPER", true, true, false},
+    {{3, 3}, 2, {0, 0, 0, 0}, {0, 0}, {10, 8}, "SAME_UPPER", true, true, true},
+    {{5, 4}, 3, {0, 0, 0, 0}, {0, 0}, {0, 0}, "SAME_LOWER", false, false, false},
+    {{3, 3}, 1, {1, 0, 1, 2}, {0, 0}, {0, 0}, NULL, false, false, true},
+    {{2, 2}, 3, {0, 0, 0, 0}, {0, 0}, {0, 0}, NULL, false, false, false},
+    {{2, 2}, 2, {0, 0, 0, 0}, {0, 0}, {0, 0}, "VALID", true, true, true},
+    {{3, 3}, 2, {0, 0, 0, 0}, {0, 0}, {12, 9}, NULL, false, false, false}, /* longer than the windows reach */
+};
+
+Test(qdq, transposed_convolutions_are_phases_of_plain_ones)
+{
+    for (size_t i = 0; i < sizeof deconv_forms / sizeof *deconv_forms; i++) {
+        const struct deconv_form *f = &deconv_forms[i];
+        const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f}, bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
+        const int64_t axis = f->turned ? 0 : 1, rows = f->kernel[0], columns = f->kernel[1];
+        uint32_t x;
+        struct graph *g =
+            f->last ? start(PEN_DTYPE_U8, DIMS(2, 5, 4, 3), &x) : start(PEN_DTYPE_U8, DIMS(2, 3, 5, 4), &x);
+        uint32_t w =
+            f->turned ? byte_weights(g, DIMS(4, rows, columns, 3)) : byte_weights(g, DIMS(3, 4, rows, columns));
+        uint32_t in[3] = {x, floats_of(g, w, 0.01f, i % 2 ? 7 : 0), constant(g, PEN_DTYPE_F32, DIMS(4), scales)};
+        if (f->each) {
+            in[1] = build_node(g, OP_DequantizeLinear, IDS(w, in[2]));
+            cr_assert_eq(graph_attr_int(g, maker(g, in[1]), ATTR_axis, axis), PEN_OK);
+        }
+        if (f->turned) {
+            in[1] = build_node(g, OP_Transpose, IDS(in[1]));
+            cr_assert_eq(graph_attr_ints(g, maker(g, in[1]), ATTR_perm, (const int64_t[]){3, 0, 1, 2}, 4), PEN_OK);
+        }
+        in[2] = constant(g, PEN_DTYPE_F32, DIMS(4), bias);
+        uint32_t y = build_node(g, OP_ConvTranspose, i % 3 ? 3 : 2, in), node = maker(g, y);
+        enum pen_status status = graph_attr_ints(g, node, ATTR_strides, (const int64_t[]){f->stride, f->stride}, 2);
+        if (f->last)
+            status = status ? status : graph_attr_int(g, node, ATTR_layout, LAYOUT_NHWC);
+        if (f->auto_pad)
+            status = status ? status : graph_attr_text(g, node, ATTR_auto_pad, f->auto_pad);
+        else
+            status = status ? status : graph_attr_ints(g, node, ATTR_pads, f->pads, 4);
+        if (f->shape[0] > 0)
+            status = status ? status : graph_attr_ints(g, node, ATTR_output_shape, f->shape, 2);
+        status = status ? status : graph_attr_ints(g, node, ATTR_output_padding, f->padding, 2);
+        cr_assert_eq(status, PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.05f, 120);
+        check(g, OP_QLinearConv, 1);
+    }
+}
+
+/* A window of one in strides of three would be nine times the work, and a channel that stays a group of its own no matrix. */
+Test(qdq, transposed_convolutions_that_stay)
+{
+    for (int form = 0; form < 2; form++) {
+        uint32_t x;
+        struct graph *g = start(PEN_DTYPE_U8, DIMS(2, 4, 5, 4), &x);
+        uint32_t w = form ? byte_weights(g, DIMS(4, 1, 2, 2)) : byte_weights(g, DIMS(4, 4, 1, 1));
+        uint32_t y = build_node(g, OP_ConvTranspose, IDS(x, floats_of(g, w, 0.01f, 0))), node = maker(g, y);
+        const int64_t stride = form ? 2 : 3;
+        cr_assert_eq(graph_attr_ints(g, node, ATTR_strides, (const int64_t[]){stride, stride}, 2), PEN_OK);
+        cr_assert_eq(graph_attr_int(g, node, ATTR_group, form ? 4 : 1), PEN_OK);
+        finish(g, y, PEN_DTYPE_U8, 0.05f, 120);
+        const struct pass_options options = {.fold = true, .fuse = true};
+        cr_assert_eq(pass_run(g, &options, NULL, NULL), PEN_OK);
+        cr_assert_eq(count_op(g, OP_ConvTranspose), 1u);
+        graph_free(g);
+    }
+}
+
 Test(qdq, parts_differences_and_means)
 {
     uint32_t x, b;
@@ -289,17 +364,6 @@ Test(qdq, parts_differences_and_means)
     b = input_of(g, "b", PEN_DTYPE_I8, DIMS(5, 1), 0.05f, 10);
     finish(g, build_node(g, OP_Sub, IDS(x, b)), PEN_DTYPE_I8, 0.06f, 11);
     check(g, OP_QLinearAdd, 2);
-    for (int form = 0; form < 4; form++) { /* windows side by side */
-        const float scales[4] = {0.01f, 0.02f, 0.005f, 0.015f}, bias[4] = {0.1f, -0.4f, 1.0f, 0.0f};
-        g = start(PEN_DTYPE_U8, DIMS(2, 3, 5, 4), &x);
-        uint32_t w = byte_weights(g, DIMS(3, 4, 2, 2)), one = floats_of(g, w, 0.01f, 0);
-        uint32_t each = build_node(g, OP_DequantizeLinear, IDS(w, constant(g, PEN_DTYPE_F32, DIMS(4), scales)));
-        const uint32_t in[3] = {x, form % 2 ? each : one, constant(g, PEN_DTYPE_F32, DIMS(4), bias)};
-        y = build_node(g, OP_ConvTranspose, form / 2 ? 3 : 2, in);
-        cr_assert_eq(graph_attr_ints(g, maker(g, y), ATTR_strides, (const int64_t[]){2, 2}, 2), PEN_OK);
-        finish(g, y, PEN_DTYPE_U8, 0.05f, 120);
-        check(g, OP_QLinearConv, 1);
-    }
     for (int form = 0; form < 4; form++) { /* channels first and last, with and without the dims */
         const int64_t axes[2] = {form % 2 ? 1 : 2, form % 2 ? 2 : -1}, count = 2;
         g = start(PEN_DTYPE_U8, DIMS(2, 6, 5, 4), &x);
