@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/turn.h"
 #include "graph/kept.h"
 
 #define RUN_BYTES   65536 /* of one unit of work */
@@ -37,7 +38,7 @@ void box_finish(struct box *b)
 /* Which dim the innermost loop pairs with the last: its source runs on while the last dim's destination does. -1 = none. */
 static int32_t turned_dim(const struct box *b)
 {
-    if (b->size != 4 || b->y_step[b->rank - 1] != 1 || b->x_step[b->rank - 1] < 1) {
+    if (b->size > 4 || b->y_step[b->rank - 1] != 1 || b->x_step[b->rank - 1] < 1) {
         return -1;
     }
     for (int32_t d = b->rank - 2; d >= 0; d--) {
@@ -64,6 +65,7 @@ struct job {
     const uint8_t *x;
     uint8_t *y;
     int32_t turned;
+    bool woven;
     size_t outer, outer_unit;
     size_t pieces, piece; /* of the turned dim: so many, each of so many elements */
 };
@@ -110,13 +112,19 @@ static void inner_copy(const struct job *j, ptrdiff_t x, ptrdiff_t y, size_t at)
     int32_t last = b->rank - 1;
     const uint8_t *from = j->x + x * (ptrdiff_t)b->size;
     uint8_t *to = j->y + y * (ptrdiff_t)b->size;
-    if (KEPT(xnnpack_bytes) && j->turned >= 0 && b->size == 1) {
+    if (KEPT(xnnpack_bytes) && j->woven) {
         isa_int()->interleave(from, (size_t)b->x_step[last], b->dim[last], to, b->dim[j->turned]);
     } else if (j->turned >= 0) {
         const size_t first = at * j->piece, left = b->dim[j->turned] - first, y_step = (size_t)b->y_step[j->turned];
-        isa_own()->transpose((const uint32_t *)(const void *)from + first, (size_t)b->x_step[last],
-                             (uint32_t *)(void *)to + first * y_step, y_step, b->dim[last],
-                             left < j->piece ? left : j->piece);
+        const size_t x_step = (size_t)b->x_step[last], cols = left < j->piece ? left : j->piece;
+        from += first * b->size;
+        to += first * y_step * b->size;
+        if (b->size == 4) {
+            isa_own()->transpose((const uint32_t *)(const void *)from, x_step, (uint32_t *)(void *)to, y_step,
+                                 b->dim[last], cols);
+        } else {
+            turn(b->size, from, x_step, to, y_step, b->dim[last], cols);
+        }
     } else {
         row_copy(b->size, from, b->x_step[last], to, b->y_step[last], b->dim[last]);
     }
@@ -220,7 +228,7 @@ static void turned_cut(struct job *j)
     const struct box *b = j->b;
     j->pieces = 1;
     j->piece = j->turned >= 0 ? b->dim[j->turned] : 0;
-    if (j->turned < 0 || b->size != 4) {
+    if (j->turned < 0 || j->woven) {
         return;
     }
     const size_t fit = RUN_BYTES / (b->dim[b->rank - 1] * b->size) / 16 * 16;
@@ -233,7 +241,9 @@ static void turned_cut(struct job *j)
 void box_copy(const struct box *b, const void *x, void *y, struct run *r)
 {
     struct box c = row_cut(b);
-    struct job j = {.b = &c, .x = x, .y = y, .turned = c.size == 1 ? woven_dim(&c) : turned_dim(&c), .outer = 1};
+    const int32_t woven = KEPT(xnnpack_bytes) ? woven_dim(&c) : -1;
+    struct job j = {
+        .b = &c, .x = x, .y = y, .turned = woven >= 0 ? woven : turned_dim(&c), .woven = woven >= 0, .outer = 1};
     size_t inner = c.dim[c.rank - 1] * c.size;
     for (int32_t d = 0; d < c.rank - 1; d++) {
         j.outer *= d == j.turned ? 1 : c.dim[d];

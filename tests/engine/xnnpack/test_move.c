@@ -70,8 +70,8 @@ Test(xnnpack_move, rows_and_turns_of_any_length)
         cross_int(c, ATTR_axis, 2);
         cross_check(c);
         c = cross_new(OP_Transpose);
-        cross_input(c, F32, 3, (int64_t[]){2, i < 80 ? i % 20 : cross_pick(1, 150), i < 80 ? i : cross_pick(1, 3000)},
-                    false);
+        cross_input(c, types[cross_pick(0, 4)], 3,
+                    (int64_t[]){2, i < 80 ? i % 20 : cross_pick(1, 150), i < 80 ? i : cross_pick(1, 3000)}, false);
         cross_ints(c, ATTR_perm, 3, (int64_t[]){0, 2, 1});
         cross_check(c);
     }
