@@ -56,6 +56,8 @@ static enum pen_status run_all(struct graph *g, const struct pass_options *optio
         status = pass_fuse(g, options->off, report, reterr); /* transposes may have stood between neighbours */
     if (status == PEN_OK && options->fold)
         status = run_fold(g, options, report, reterr);
+    if (status == PEN_OK && options->fuse && wanted(options, PASS_SHUFFLE))
+        status = pass_shuffle(g, &report->shuffles, reterr); /* behind the layout, whose transposes are in chains, too */
     return status == PEN_OK ? trim(g) : status;
 }
 

@@ -23,6 +23,7 @@ enum pass_id {
     PASS_GEMM,
     PASS_ACTIVATION,
     PASS_LAYOUT,
+    PASS_SHUFFLE,
     PASS_COUNT
 };
 const char *pass_name(enum pass_id pass); /* "batch_norm" */
@@ -39,7 +40,7 @@ struct pass_options {
 
 struct pass_report {
     uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed,
-        common, dead, branches, quantised, formulas, affines, gemms;
+        common, dead, branches, quantised, formulas, affines, gemms, shuffles;
 };
 
 enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
@@ -50,6 +51,8 @@ enum pen_status pass_fold(struct graph *g, uint32_t *ret_count, struct pen_error
 /* off: as in pass_options. */
 enum pen_status pass_fuse(struct graph *g, uint32_t off, struct pass_report *report, struct pen_error *reterr);
 enum pen_status pass_layout(struct graph *g, struct pass_report *report, struct pen_error *reterr);
+/* Chains of Transposes and Reshapes: one of each. */
+enum pen_status pass_shuffle(struct graph *g, uint32_t *ret_count, struct pen_error *reterr);
 enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count,
                          struct pen_error *reterr); /* operators between floats made of bytes and bytes again */
 enum pen_status pass_branch(struct graph *g, uint32_t *ret_count,

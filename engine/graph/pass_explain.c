@@ -34,6 +34,8 @@ static const struct pass_text {
                          "activations stay: no operator that could take them makes their input for them alone"},
     [PASS_LAYOUT] = {"layout", "nodes turned to NHWC", "no image of the model lies in NCHW",
                      "image nodes stay as they are: their rank or what is around them"},
+    [PASS_SHUFFLE] = {"shuffle", "chains of Transpose and Reshape move their elements once",
+                      "no chain of Transpose and Reshape moves its elements twice", NULL},
 };
 
 const char *pass_name(enum pass_id pass)
@@ -108,6 +110,7 @@ static uint32_t done_of(const struct pass_report *r, enum pass_id pass, const st
         [PASS_LAYOUT] = before->nodes[PASS_LAYOUT] > after->nodes[PASS_LAYOUT]
                             ? before->nodes[PASS_LAYOUT] - after->nodes[PASS_LAYOUT]
                             : 0,
+        [PASS_SHUFFLE] = r->shuffles,
     };
     return done[pass];
 }
