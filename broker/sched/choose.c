@@ -161,8 +161,6 @@ static void decide(const struct lane *lane, struct offer *const *offers, const s
 {
     decision_fill(decision, offers, candidates, count, index);
     decision->rows_waiting = lane->rows > UINT32_MAX ? UINT32_MAX : (uint32_t)lane->rows;
-    decision->rows_max = index >= 0 ? offers[index]->rows_max : 0;
-    decision->delay_us = index >= 0 ? offers[index]->meta->max_queue_delay_us : 0;
 }
 
 /*
@@ -244,6 +242,8 @@ enum plan_kind choose(struct broker *broker, struct lane *lane, struct plan *ret
     ret_plan->row_us = least_row_us(candidates, count);
     ret_plan->own_row_us = candidates[index].expect_us / candidates[index].rows;
     decide(lane, offers, candidates, count, index, &ret_plan->decision);
+    ret_plan->decision.rows_max = offers[index]->rows_max;
+    ret_plan->decision.delay_us = offers[index]->meta->max_queue_delay_us;
     return PLAN_RUN;
 }
 

@@ -113,7 +113,7 @@ Test(explain, a_full_batch_and_a_busy_quick_worker_are_named)
     for (uint64_t i = 1; i <= 40; i++) /* 4 x 4 to each by credit and backlog, the rest waits */
         submit(desk, i);
     Penstock__ControlReply *reply = explained(desk, 1);
-    HAS(reply->explanation->why_batch, "4 rows were waiting");
+    HAS(reply->explanation->why_batch, "4 rows were waiting: a full or preferred size was reached (at most 4).");
     cr_assert_eq(reply->explanation->batch_jobs, 4);
     penstock__control_reply__free_unpacked(reply, NULL);
     bool helped = false;
@@ -143,7 +143,7 @@ Test(explain, what_was_measured_of_batches_is_a_reason)
     } cases[] = {
         {{5000, 10000, 20000}, "unpaid", "Batches do not pay there"},
         {{5000, 6000, 20000}, "best", "2 rows were waiting: by what was measured there, 2 at once"},
-        {{5000, 8000, 10000}, "full", "4 rows were waiting: a full or preferred size"},
+        {{5000, 8000, 10000}, "full", "4 rows were waiting: a full or preferred size was reached (at most 4)."},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct desk *desk = desk_new();
