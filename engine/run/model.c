@@ -40,9 +40,9 @@ static enum pen_status outputs_loosen(struct pen_model *m, struct pen_error *ret
         if (v->producer == NODE_NONE) {
             continue;
         }
-        m->outputs[i].rank = known->rank < 0 ? 0 : (uint32_t)known->rank;
+        m->outputs[i].rank = 0;
         for (int32_t d = 0; d < known->rank; d++) {
-            m->outputs[i].dims[d] = known->dim[d] < 0 ? -1 : known->dim[d];
+            m->outputs[i].dims[m->outputs[i].rank++] = known->dim[d] < 0 ? -1 : known->dim[d];
         }
     }
     (void)shape_env_unfolded(env, m->unfolded, sizeof m->unfolded);

@@ -303,6 +303,9 @@ Test(explain, choices_of_a_variant_stand_under_its_name)
     const struct pen_explain_row *row = row_find(PEN_CHOICE_PLACEMENT, "(Exp)", "variant 1");
     cr_assert(row != NULL && strcmp(row->choice, "xnnpack") == 0, "%s", row ? row->choice : "no row");
     expect(PEN_CHOICE_BUCKET, "the model", "variant 1", "first time");
+    row = row_find(PEN_CHOICE_PASS, "layout", "variant 1");
+    cr_assert(row != NULL && strcmp(row->choice, "did not fire") == 0,
+              "a variant's graph goes through the passes, too");
 }
 
 Test(explain, a_log_has_a_cap_and_nobody_writes_without_one)
