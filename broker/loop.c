@@ -261,7 +261,7 @@ static void look_at_journal(struct loop *loop)
 
 static void trim(struct loop *loop)
 {
-    if (!loop->worked || loop->broker->live > 0 || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US)
+    if (!loop->worked || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US) /* jobs that live keep it busy */
         return;
     if (loop->admitted - loop->admitted_trimmed >=
         MANY_JOBS) { /* memory that a burst used and a quiet time does not need */
@@ -292,7 +292,6 @@ static enum pen_status sleep_until_event(struct loop *loop)
                       loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
     look_at_journal(loop);
-    look_at_blocks(loop);
     sealed_way_look(loop->broker);
     trim(loop);
     return PEN_OK;

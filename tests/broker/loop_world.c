@@ -41,6 +41,11 @@ void __wrap_notify_send(const char *format, ...);
 uint64_t __wrap_notify_watchdog_us(void);
 bool __wrap_keyring_refresh(struct keyring *keyring, struct pen_error *reterr);
 unsigned __wrap_keyring_count(const struct keyring *keyring);
+void *__wrap_cache_socket(const struct cache *cache);
+bool __wrap_cache_poll(struct cache *cache, uint64_t now_us, uint64_t *ret_question, bool *ret_hit,
+                       struct cache_value *ret_value);
+void __wrap_client_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value);
+void __wrap_shared_message_release(struct shared_message *shared);
 void __wrap_log_event(enum log_level level, const char *evt, const char *fmt, ...);
 
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask)
@@ -200,6 +205,39 @@ void __wrap_log_event(enum log_level level, const char *evt, const char *fmt, ..
     world.told_us[world.told++] = world.now_us;
 }
 
+void *__wrap_cache_socket(const struct cache *cache)
+{
+    cr_expect_eq(cache, world.broker->cache);
+    return world.questions > 0 ? &world : NULL;
+}
+
+bool __wrap_cache_poll(struct cache *cache, uint64_t now_us, uint64_t *ret_question, bool *ret_hit,
+                       struct cache_value *ret_value)
+{
+    cr_expect(cache == world.broker->cache && now_us == world.now_us);
+    if (world.questions == 0)
+        return false;
+    *ret_question = world.questions--;
+    *ret_hit = world.questions % 2 != 0;
+    *ret_value = (struct cache_value){0};
+    world.now_us += 10;
+    return true;
+}
+
+void __wrap_client_lookup(struct broker *broker, uint64_t question, bool hit, const struct cache_value *value)
+{
+    cr_expect(broker == world.broker && value && question == world.questions + 1 && hit == (world.questions % 2 != 0));
+    cr_expect_eq(broker->now_us, world.now_us, "the clock is read for each answer");
+    world_letter('q');
+    world.lookups++;
+}
+
+void __wrap_shared_message_release(struct shared_message *shared)
+{
+    (void)shared;
+    world.released++;
+}
+
 static uint64_t now(void)
 {
     return world.now_us;
@@ -237,5 +275,6 @@ void world_end(void)
     world.broker->keyring = NULL;
     close(world.pipe[0]);
     close(world.pipe[1]);
+    world.questions = 0;
     desk_free(world.desk);
 }

@@ -192,6 +192,48 @@ Test(loop, no_socket_is_read_for_so_long_that_the_other_waits)
     }
 }
 
+Test(loop, answers_of_the_cache_are_read_as_messages_are)
+{
+    static const struct {
+        unsigned questions, first; /* first: in the first turn */
+    } cases[] = {{1, 1}, {2, 2}, {255, 255}, {256, 256}, {257, 256}, {600, 256}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world_begin(sleep_once);
+        world.questions = cases[i].questions;
+        cr_expect_eq(world_run(), PEN_OK);
+        cr_expect_eq(world.lookups, cases[i].questions, "case %zu: %u", i, world.lookups);
+        cr_expect_eq(world.released, cases[i].questions / 2, "case %zu: %u hits", i, world.released);
+        cr_expect_eq(strspn(strchr(world.letters, 'q'), "q"), cases[i].first, "case %zu", i);
+        world_end();
+    }
+}
+
+enum { FD_JOURNAL = 7, FD_STREAMS = 8 };
+static int wakes[] = {FD_JOURNAL, FD_STREAMS, 0};
+
+static int sleep_journal(unsigned number, struct pollfd *fds)
+{
+    if (wakes[number] != 0)
+        fds[wakes[number]].revents = POLLIN;
+    else
+        world.drained = true;
+    return wakes[number] != 0;
+}
+
+Test(loop, what_the_journal_or_redis_has_made_durable_is_told_at_once)
+{
+    char told[16] = "";
+    size_t at = 0;
+    world_begin(sleep_journal);
+    cr_expect_eq(world_run(), PEN_OK);
+    for (size_t i = 0; i < world.count; i++) {
+        if (strchr("st", world.letters[i]))
+            told[at++] = world.letters[i];
+    }
+    cr_expect_str_eq(told, "ststs");
+    world_end();
+}
+
 /* ---- what it looks at beside messages ---- */
 
 static int sleep_seconds(unsigned number, struct pollfd *fds)
@@ -267,14 +309,14 @@ Test(loop, a_service_manager_hears_as_often_as_it_asks)
     world_end();
 }
 
-/* The clock goes on by 100 us between two turns; a message is always there. */
-static unsigned turns;
+/* The clock goes on between two turns; a message is always there. */
+static unsigned turns, turns_end, turn_us;
 
 static uint64_t busy_clock(void)
 {
     world.waiting[1] = 1;
-    world.drained = ++turns == 100;
-    return world.now_us += 100;
+    world.drained = ++turns == turns_end;
+    return world.now_us += turn_us;
 }
 
 static int sleep_never(unsigned number, struct pollfd *fds)
@@ -288,18 +330,26 @@ static int sleep_never(unsigned number, struct pollfd *fds)
 
 Test(loop, a_busy_loop_looks_at_lost_connections_and_now_and_then_at_the_rest)
 {
-    world_begin(sleep_never);
-    turns = 0;
-    world.broker->clock = busy_clock;
-    world.waiting[1] = 1;
-    world.watchdog_us = 1; /* each look aside is told */
-    cr_expect_eq(world_run(), PEN_OK);
-    /* 100 turns take 10 ms: lost connections every 300 us, the rest every 1000 us, which counts for the former, too. */
-    cr_expect_eq(world.alive, 11u, "%u looks", world.alive);
-    for (unsigned i = 1; i < world.alive; i++)
-        cr_expect_eq(world.alive_us[i] - world.alive_us[i - 1], 1000u);
-    cr_expect_eq(world.losses, 2u * (1 + 10 * 4), "%u", world.losses);
-    world_end();
+    static const struct {
+        unsigned us, turns; /* of a turn; so many take 10 ms */
+        unsigned between,
+            aside; /* looks at lost connections between two looks at the rest; so long lies between those */
+    } cases[] = {{100, 100, 3, 1000}, {50, 200, 3, 1000}, {125, 80, 3, 1000}, {200, 50, 2, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world_begin(sleep_never);
+        turns = 0;
+        turns_end = cases[i].turns;
+        turn_us = cases[i].us;
+        world.broker->clock = busy_clock;
+        world.waiting[1] = 1;
+        world.watchdog_us = 1; /* each look aside is told */
+        cr_expect_eq(world_run(), PEN_OK);
+        cr_expect_eq(world.alive, 11u, "case %zu: %u looks", i, world.alive);
+        for (unsigned k = 1; k < world.alive; k++)
+            cr_expect_eq(world.alive_us[k] - world.alive_us[k - 1], cases[i].aside);
+        cr_expect_eq(world.losses, 2u * (1 + 10 * (1 + cases[i].between)), "case %zu: %u", i, world.losses);
+        world_end();
+    }
 }
 
 /* ---- memory ---- */
