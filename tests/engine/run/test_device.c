@@ -1,0 +1,540 @@
+/*
+ * Runs on a device, played by the test: it takes Neg and no other operator, computes when it is waited for, and has a window of three. Behind it stands the
+ * reference. What is called is noted in letters: n exec_new, s submit, w wait, d done, k keep, r read, f free of a kept value; a capital S or W failed.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/shape.h"
+#include "run/session_device.h"
+#include "run/session_values.h"
+#include "written.h"
+
+extern const struct backend_ops backend_reference;
+
+enum { WINDOW = 3, FLOATS = 64 };
+
+struct backend {
+    int unused;
+};
+
+struct plan {
+    uint32_t nodes;
+};
+
+struct exec {
+    struct plan *plan;
+    float runs[WINDOW][FLOATS]; /* inputs that were submitted, a ring */
+    size_t first, count;
+    struct buffer_view out;
+    float last[FLOATS];
+};
+
+struct backend_kept {
+    float values[FLOATS];
+};
+
+static struct {
+    char calls[256];
+    size_t count;
+    bool slow;                    /* nothing is ever done in time */
+    enum pen_status submit, wait; /* what the next one gives */
+    uint64_t exec_bytes, timeout_ns;
+    unsigned plans, execs, kept;
+    struct backend backend;
+} played;
+
+static void note(char call)
+{
+    cr_assert_lt(played.count + 1, sizeof played.calls);
+    played.calls[played.count++] = call;
+    played.calls[played.count] = '\0';
+}
+
+static void calls_are(const char *calls)
+{
+    cr_expect_str_eq(played.calls, calls);
+    played.count = 0;
+    played.calls[0] = '\0';
+}
+
+static enum pen_status play_probe(const struct backend_config *config, struct backend_caps *ret_caps)
+{
+    (void)config;
+    *ret_caps = (struct backend_caps){.available = true, .precisions = 1u << PEN_PRECISION_F32};
+    return PEN_OK;
+}
+
+static enum pen_status play_open(const struct backend_config *config, struct backend **ret_backend,
+                                 struct pen_error *reterr)
+{
+    (void)config;
+    (void)reterr;
+    *ret_backend = &played.backend;
+    return PEN_OK;
+}
+
+static void play_close(struct backend *backend)
+{
+    (void)backend;
+}
+
+static bool play_claims(enum op op)
+{
+    return op == OP_Neg;
+}
+
+static bool play_supports(const struct backend *backend, const struct graph *g, const struct node *n,
+                          const char **ret_reason)
+{
+    (void)backend;
+    (void)g;
+    if (ret_reason != NULL) {
+        *ret_reason = "not played";
+    }
+    return n->op == OP_Neg;
+}
+
+static enum pen_status play_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
+                                     struct plan **ret_plan, struct pen_error *reterr)
+{
+    (void)backend;
+    (void)g;
+    (void)reterr;
+    *ret_plan = calloc(1, sizeof **ret_plan);
+    (*ret_plan)->nodes = part->node_count;
+    played.plans++;
+    return PEN_OK;
+}
+
+static void play_plan_free(struct plan *plan)
+{
+    played.plans--;
+    free(plan);
+}
+
+static uint64_t play_plan_bytes(const struct plan *plan)
+{
+    (void)plan;
+    return 0;
+}
+
+static enum pen_status play_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
+                                     struct pen_error *reterr)
+{
+    (void)env;
+    (void)reterr;
+    note('n');
+    *ret_exec = calloc(1, sizeof **ret_exec);
+    (*ret_exec)->plan = plan;
+    played.execs++;
+    return PEN_OK;
+}
+
+static void play_exec_free(struct exec *exec)
+{
+    played.execs--;
+    free(exec);
+}
+
+static uint64_t play_exec_bytes(const struct exec *exec)
+{
+    (void)exec;
+    return played.exec_bytes;
+}
+
+static enum pen_status play_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                   const struct cancel *cancel, struct pen_error *reterr)
+{
+    (void)cancel;
+    enum pen_status status = played.submit;
+    played.submit = PEN_OK;
+    note(status == PEN_OK ? 's' : 'S');
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "the device did not take it");
+    }
+    cr_assert(exec->count < WINDOW && in->bytes <= sizeof exec->runs[0]);
+    memcpy(exec->runs[(exec->first + exec->count++) % WINDOW], in->kept != NULL ? in->kept->values : in->data,
+           in->bytes);
+    exec->out = *out;
+    return PEN_OK;
+}
+
+static enum pen_status play_wait(struct exec *exec, struct pen_error *reterr)
+{
+    enum pen_status status = played.wait;
+    played.wait = PEN_OK;
+    note(status == PEN_OK ? 'w' : 'W');
+    cr_assert_gt(exec->count, 0u);
+    const float *in = exec->runs[exec->first];
+    exec->first = (exec->first + 1) % WINDOW;
+    exec->count--;
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "the device failed");
+    }
+    for (size_t i = 0; i < FLOATS; i++) {
+        exec->last[i] = exec->plan->nodes % 2 != 0 ? -in[i] : in[i];
+    }
+    if (exec->out.data != NULL) {
+        memcpy(exec->out.data, exec->last, exec->out.bytes);
+    }
+    return PEN_OK;
+}
+
+static uint32_t play_window(const struct exec *exec)
+{
+    (void)exec;
+    return WINDOW;
+}
+
+static bool play_done(struct exec *exec, uint64_t timeout_ns)
+{
+    (void)exec;
+    note('d');
+    played.timeout_ns = timeout_ns;
+    return !played.slow;
+}
+
+static enum pen_status play_keep(struct exec *exec, uint32_t index, struct backend_kept **ret_kept,
+                                 struct pen_error *reterr)
+{
+    (void)reterr;
+    note('k');
+    cr_expect_eq(index, 0u);
+    *ret_kept = calloc(1, sizeof **ret_kept);
+    memcpy((*ret_kept)->values, exec->last, sizeof exec->last);
+    played.kept++;
+    return PEN_OK;
+}
+
+static enum pen_status play_read(struct backend_kept *kept, void *data, size_t bytes, struct pen_error *reterr)
+{
+    (void)reterr;
+    note('r');
+    memcpy(data, kept->values, bytes);
+    return PEN_OK;
+}
+
+static void play_free(struct backend_kept *kept)
+{
+    note('f');
+    played.kept--;
+    free(kept);
+}
+
+static const struct backend_ops device = {.name = "device",
+                                          .is_device = true,
+                                          .priority = 30,
+                                          .probe = play_probe,
+                                          .open = play_open,
+                                          .close = play_close,
+                                          .claims = play_claims,
+                                          .supports = play_supports,
+                                          .plan_new = play_plan_new,
+                                          .plan_free = play_plan_free,
+                                          .plan_bytes = play_plan_bytes,
+                                          .exec_new = play_exec_new,
+                                          .exec_free = play_exec_free,
+                                          .exec_bytes = play_exec_bytes,
+                                          .exec_submit = play_submit,
+                                          .exec_wait = play_wait,
+                                          .exec_window = play_window,
+                                          .exec_done = play_done,
+                                          .exec_keep = play_keep,
+                                          .kept_read = play_read,
+                                          .kept_free = play_free};
+static const struct backend_ops *const table[] = {&device, &backend_reference};
+
+const struct backend_ops *const *__wrap_backend_table(size_t *ret_count);
+const struct backend_ops *__wrap_backend_find(const char *name);
+
+const struct backend_ops *const *__wrap_backend_table(size_t *ret_count)
+{
+    *ret_count = sizeof table / sizeof *table;
+    return table;
+}
+
+const struct backend_ops *__wrap_backend_find(const char *name)
+{
+    return strcmp(name, "device") == 0 ? table[0] : strcmp(name, "reference") == 0 ? table[1] : NULL;
+}
+
+static struct written w;
+static const float two[] = {1, 2};
+
+static void end(void)
+{
+    written_close(&w);
+    cr_expect(played.plans == 0 && played.execs == 0 && played.kept == 0, "%u plans, %u execs, %u values are left",
+              played.plans, played.execs, played.kept);
+}
+
+TestSuite(device, .fini = end);
+
+static struct onnx_writer *begin(void)
+{
+    struct onnx_writer *g = onnx_writer_new("played");
+    memset(&played, 0, sizeof played);
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    return g;
+}
+
+static void graph_open(struct onnx_writer *g, const char *const *outputs)
+{
+    struct pen_engine_options options;
+    pen_engine_options_init(&options);
+    options.backend = "device";
+    for (size_t i = 0; outputs[i] != NULL; i++) {
+        onnx_writer_output(g, outputs[i], PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    }
+    written_open(&w, g, &options);
+}
+
+/* y = -x */
+static void negation_open(void)
+{
+    struct onnx_writer *g = begin();
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+}
+
+static struct pen_tensor input(const float *values)
+{
+    return written_tensor(PEN_DTYPE_F32, 1, WRITTEN_DIMS(2), values, 2 * sizeof *values);
+}
+
+static void bind_values(float first, float second)
+{
+    const struct pen_tensor in = input(two);
+    size_t bytes = 0;
+    cr_assert_eq(pen_session_bind(w.session, &in, 1, &w.error), PEN_OK, "%s", w.error.text);
+    float *x = pen_session_input(w.session, 0, &bytes);
+    cr_assert(x != NULL && bytes == sizeof two);
+    x[0] = first;
+    x[1] = second;
+}
+
+static enum pen_status submit(float first, float second)
+{
+    bind_values(first, second);
+    w.error = (struct pen_error){.status = PEN_OK};
+    return pen_session_submit(w.session, NULL, &w.error);
+}
+
+static enum pen_status await(uint64_t timeout_us)
+{
+    w.error = (struct pen_error){.status = PEN_OK};
+    return pen_session_await(w.session, timeout_us, &w.out, &w.out_count, &w.error);
+}
+
+/* ---- several runs on their way ---- */
+
+Test(device, takes_as_many_runs_as_its_window_and_gives_them_back_in_order)
+{
+    negation_open();
+    for (unsigned round = 0; round < 3; round++) { /* the ring goes round */
+        for (unsigned i = 0; i < WINDOW; i++) {
+            cr_assert_eq(submit((float)i, 5), PEN_OK, "%s", w.error.text);
+            cr_expect(pen_session_in_flight(w.session) == i + 1 && pen_session_window(w.session) == WINDOW);
+        }
+        cr_expect_eq(submit(9, 9), PEN_ERR_BUSY);
+        cr_expect(strstr(w.error.text, "3 runs are on their way") != NULL, "%s", w.error.text);
+        const struct pen_tensor in = input(two);
+        cr_expect_eq(written_run(&w, &in, 1), PEN_ERR_BUSY);
+        calls_are(round == 0 ? "nsss" : "sss");
+        for (unsigned i = 0; i < WINDOW; i++) {
+            cr_assert_eq(await(7), PEN_OK, "%s", w.error.text);
+            written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-(float)i, -5));
+            cr_expect_eq(pen_session_in_flight(w.session), WINDOW - 1 - i);
+            cr_expect_eq(played.timeout_ns, 7000u);
+        }
+        calls_are("dwdwdw");
+    }
+    cr_expect_eq(await(7), PEN_ERR_INVALID);
+}
+
+Test(device, a_run_that_is_not_done_in_time_stays_on_its_way)
+{
+    negation_open();
+    cr_assert_eq(submit(3, 4), PEN_OK);
+    played.slow = true;
+    cr_expect_eq(await(UINT64_MAX / 1000 - 1), PEN_ERR_TIMEOUT);
+    cr_expect_eq(played.timeout_ns, (UINT64_MAX / 1000 - 1) * 1000);
+    cr_expect_eq(await(UINT64_MAX / 1000), PEN_ERR_TIMEOUT);
+    cr_expect_eq(played.timeout_ns, UINT64_MAX, "as long as it takes");
+    cr_expect_eq(pen_session_in_flight(w.session), 1u);
+    played.slow = false;
+    cr_assert_eq(await(0), PEN_OK);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-3, -4));
+    calls_are("nsdddw");
+}
+
+Test(device, a_run_that_it_does_not_take_or_that_fails_has_its_sentence)
+{
+    negation_open();
+    played.submit = PEN_ERR_DEVICE_LOST;
+    cr_expect_eq(submit(3, 4), PEN_ERR_DEVICE_LOST);
+    cr_expect_str_eq(w.error.text, "the device did not take it");
+    cr_expect_eq(pen_session_in_flight(w.session), 0u);
+    cr_assert_eq(submit(3, 4), PEN_OK);
+    cr_assert_eq(submit(5, 6), PEN_OK);
+    played.wait = PEN_ERR_DEVICE_LOST;
+    cr_expect_eq(await(0), PEN_ERR_DEVICE_LOST);
+    cr_expect_str_eq(w.error.text, "the device failed");
+    cr_expect_eq(await(0), PEN_OK, "each has its own end");
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-5, -6));
+    calls_are("nSssdWdw");
+}
+
+Test(device, has_one_run_at_a_time_where_its_inputs_are_read_later_or_a_profile_is_made)
+{
+    struct onnx_writer *g = begin();
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("n"), NULL);
+    onnx_writer_node(g, "Mul", ONNX_LIST("n", "x"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+    bind_values(3, 4);
+    cr_expect_eq(pen_session_window(w.session), 1u, "the next run's inputs would have taken the place of x");
+    cr_assert_eq(submit(3, 4), PEN_OK);
+    cr_expect_eq(pen_session_submit(w.session, NULL, &w.error), PEN_ERR_BUSY);
+    calls_are("n");
+    cr_assert_eq(await(0), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-9, -16));
+    end();
+    negation_open();
+    pen_session_profile(w.session, true);
+    bind_values(3, 4);
+    cr_expect_eq(pen_session_window(w.session), 1u);
+    pen_session_profile(w.session, false);
+    cr_expect_eq(pen_session_window(w.session), (uint32_t)WINDOW);
+}
+
+/* ---- other steps while it computes ---- */
+
+/* n = -x on the device; e = exp(x) does not read it; y = n + e does. */
+static void beside_open(void)
+{
+    struct onnx_writer *g = begin();
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("n"), NULL);
+    onnx_writer_node(g, "NonZero", ONNX_LIST("x"), ONNX_LIST("e"), NULL);
+    onnx_writer_node(g, "Cast", ONNX_LIST("e"), ONNX_LIST("c"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "to", .i = PEN_DTYPE_F32}, {.name = NULL}});
+    onnx_writer_node(g, "ReduceSum", ONNX_LIST("c"), ONNX_LIST("s"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "keepdims", .i = 0}, {.name = NULL}});
+    onnx_writer_node(g, "Add", ONNX_LIST("n", "s"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+}
+
+Test(device, computes_while_steps_run_that_do_not_read_its_result)
+{
+    beside_open();
+    const struct pen_tensor in = input(WRITTEN_FLOATS(3, 4));
+    uint64_t before = session_steps_beside(w.session);
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-3 + 1, -4 + 1)); /* indices 0 and 1 add up to 1 */
+    cr_expect_gt(session_steps_beside(w.session), before);
+    calls_are("nsw");
+    pen_session_profile(w.session, true);
+    before = session_steps_beside(w.session);
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK);
+    cr_expect_eq(session_steps_beside(w.session), before, "who measures steps waits for each");
+    calls_are("sw");
+    size_t count = 0;
+    const struct pen_profile_row *row = pen_session_profile_rows(w.session, &count);
+    cr_expect_geq(count, 4u);
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        found |= strcmp(row[i].backend, "device") == 0 && strcmp(row[i].op, "Neg") == 0 && row[i].runs == 1;
+    }
+    cr_expect(found, "a partition of one node has the node's name");
+}
+
+Test(device, is_waited_for_when_another_step_fails_and_the_first_error_stays)
+{
+    beside_open();
+    const struct pen_tensor in = input(WRITTEN_FLOATS(3, 4));
+    played.wait = PEN_ERR_DEVICE_LOST;
+    cr_expect_eq(written_run(&w, &in, 1), PEN_ERR_DEVICE_LOST);
+    cr_expect_str_eq(w.error.text, "the device failed");
+    calls_are("nsW");
+    struct pen_stop *stop = pen_stop_new();
+    pen_stop_now(stop); /* seen before the executor's first node, when the device has begun */
+    played.wait = PEN_ERR_DEVICE_LOST;
+    cr_expect_eq(pen_session_run(w.session, &in, 1, stop, &w.out, &w.out_count, &w.error), PEN_ERR_CANCELLED);
+    calls_are("sW");
+    pen_stop_free(stop);
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    calls_are("sw");
+}
+
+/* ---- results that stay there ---- */
+
+static enum pen_status start(struct device_value *value, const float *values)
+{
+    const struct pen_tensor in = input(values);
+    struct device_value *const on_device[] = {value};
+    w.error = (struct pen_error){.status = PEN_OK};
+    enum pen_status status = pen_session_bind(w.session, &in, 1, &w.error);
+    status = status == PEN_OK ? session_device_inputs(w.session, on_device, &w.error) : status;
+    return status == PEN_OK ? pen_session_submit(w.session, NULL, &w.error) : status;
+}
+
+Test(device, keeps_a_result_and_reads_it_in_the_next_run)
+{
+    struct device_value *first = NULL, *second = NULL;
+    float values[2] = {0};
+    negation_open();
+    cr_assert_eq(submit(3, 4), PEN_OK);
+    session_device_want(w.session);
+    cr_assert_eq(await(0), PEN_OK);
+    cr_assert_eq(session_device_keep(w.session, 0, &first, &w.error), PEN_OK);
+    session_device_clear(w.session);
+    cr_assert(first != NULL && first->bytes == sizeof values);
+    calls_are("nsdwk");
+    cr_assert_eq(start(first, two), PEN_OK, "%s", w.error.text);
+    cr_assert_eq(await(0), PEN_OK);
+    cr_assert_eq(session_device_keep(w.session, 0, &second, &w.error), PEN_OK);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(3, 4)); /* minus minus; nobody wanted it left there */
+    session_device_clear(w.session);
+    calls_are("sdwk");
+    cr_expect_eq(device_value_read(first, values, &w.error), PEN_OK);
+    cr_expect(values[0] == -3 && values[1] == -4);
+    cr_expect_eq(device_value_hold(second), second);
+    device_value_drop(first);
+    device_value_drop(second);
+    calls_are("rf");
+    cr_expect_eq(played.kept, 1u, "it is held");
+    device_value_drop(second);
+    device_value_drop(NULL);
+    cr_assert_eq(submit(5, 6), PEN_OK);
+    cr_assert_eq(await(0), PEN_OK);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-5, -6)); /* its inputs lie on the host again */
+}
+
+Test(device, values_are_read_to_the_host_where_the_model_is_more_than_one_step)
+{
+    struct device_value *value = NULL, *none = NULL;
+    negation_open();
+    cr_assert_eq(submit(3, 4), PEN_OK);
+    cr_assert_eq(await(0), PEN_OK);
+    cr_assert_eq(session_device_keep(w.session, 0, &value, &w.error), PEN_OK);
+    session_device_clear(w.session);
+    struct written other = w;
+    struct onnx_writer *g = onnx_writer_new("two steps");
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("n"), NULL);
+    onnx_writer_node(g, "Exp", ONNX_LIST("n"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+    calls_are("nsdwk");
+    cr_assert_eq(start(value, two), PEN_OK, "%s", w.error.text);
+    session_device_want(w.session);
+    cr_assert_eq(await(0), PEN_OK);
+    cr_assert_eq(session_device_keep(w.session, 0, &none, &w.error), PEN_OK);
+    cr_expect_null(none);
+    session_device_clear(w.session);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(20.0855369f, 54.5981500f));
+    cr_expect_eq(played.calls[0], 'n');
+    cr_expect_not_null(strchr(played.calls, 'r'));
+    device_value_drop(value);
+    written_close(&other);
+}
