@@ -443,6 +443,7 @@ static void check_side(struct sim *sim)
     suspects_check(sim);
     detached_check(sim);
     quotas_check(sim);
+    tallies_check(sim);
 }
 
 void check_all(struct sim *sim)

@@ -562,4 +562,9 @@ void sim_signs_of_life(struct sim *sim);         /* of all workers and clients *
 /* One schedule. False: sim->failure says what, sim->step when. Frees all it made; counts add up in *counts. */
 bool sim_run(struct sim *sim, const struct options *options, uint64_t seed);
 
+/* ---- tallies.c ---- */
+
+/* What one side has counted adds up. */
+void tallies_check(struct sim *sim);
+
 #endif
