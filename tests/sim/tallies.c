@@ -6,7 +6,7 @@
 /* All rows of the metrics together. */
 struct tally_sums {
     uint64_t admitted, ended, good, cached, hits, misses, requeued, rejected, expired;
-    uint64_t hedges, batch_jobs;
+    uint64_t hedges, batch_jobs, computed, coalesced, timed;
 };
 
 static void expect(struct sim *sim, bool right, const char *what, uint64_t one, uint64_t other)
@@ -40,6 +40,8 @@ static void add_model(struct tally_sums *sums, const struct model_tally *m)
     sums->ended += good + m->cancelled + metrics_sum(m->failed) + metrics_sum(m->rejected);
     sums->good += good;
     sums->cached += m->cached;
+    sums->computed += m->computed;
+    sums->coalesced += m->coalesced;
     sums->hits += m->cache_hits;
     sums->misses += m->cache_misses;
     sums->requeued += m->requeued;
@@ -63,6 +65,7 @@ static void check_series(struct sim *sim, const struct series_tally *s, struct t
     at_most(sim, "slot time that was seen, and that was spent", s->busy_seen_us, s->busy_us);
     sums->hedges += s->closes[CLOSE_HEDGE - CLOSE_FIRST];
     sums->batch_jobs += s->batch_jobs;
+    sums->timed += histogram_count(&s->total);
 }
 
 /* The rows of one ring that are in use. */
@@ -77,12 +80,23 @@ static void check_traces(struct sim *sim, const struct job_traces *traces, bool 
         at_most(sim, "a trace's end and now", t->ended_us, broker->now_us);
         at_most(sim, "a trace's time in the queue and in all", t->queue_us, t->total_us);
         expect(sim, t->batch > 0 || t->worker[0] == '\0', "a job that ran has a batch", t->batch, t->attempts);
+        at_most(sim, "a trace's time of asking the cache and in all", t->lookup_us, t->total_us);
         at_most(sim, "a trace's row of models", t->model_row + 1, broker->metrics->models_count);
         at_most(sim, "a trace's row of series", t->series_row + 1, broker->metrics->series_count);
     }
 }
 
-static void check_usage(struct sim *sim)
+/* The floor is the time of the fastest of the slow ones. */
+static void check_slow(struct sim *sim)
+{
+    const struct metrics *metrics = sim->side->broker.metrics;
+    uint64_t least_us = UINT64_MAX;
+    for (unsigned i = 0; i < METRICS_TRACES; i++)
+        least_us = metrics->slow.rows[i].total_us < least_us ? metrics->slow.rows[i].total_us : least_us;
+    equal(sim, "the fastest of the slow jobs, and the floor", least_us, metrics->slow_floor_us);
+}
+
+static void check_usage(struct sim *sim, const struct tally_sums *sums)
 {
     const struct broker *broker = &sim->side->broker;
     const struct usage *usage = broker->usage;
@@ -91,6 +105,7 @@ static void check_usage(struct sim *sim)
         usage_add(&all[usage->accounts[i].tenant], &usage->accounts[i].hour);
     for (uint32_t i = 0; i < usage->rows_count; i++)
         usage_add(&all[usage->accounts[usage->rows[i].account].tenant], &usage->rows[i].counts);
+    struct usage_counts whole = {0};
     for (uint32_t i = 0; i < broker->metrics->tenants_count; i++) {
         const struct tenant_tally *t = &broker->metrics->tenants[i];
         equal(sim, "jobs of a tenant's bill by their ends", all[i].jobs, all[i].ok + all[i].failed + all[i].cancelled);
@@ -100,7 +115,17 @@ static void check_usage(struct sim *sim)
         equal(sim, "bytes of a bill and to the tenant", all[i].bytes_out, t->bytes_out);
         at_most(sim, "bytes of a bill and from the tenant", all[i].bytes_in, t->bytes_in);
         equal(sim, "device time of a bill and of the tenant", all[i].device_us, t->compute_us);
+        usage_add(&whole, &all[i]);
     }
+    at_most(sim, "computed jobs of bills and of models", whole.computed, sums->computed);
+    at_most(sim, "coalesced jobs of bills and of models", whole.coalesced, sums->coalesced);
+    at_most(sim, "cached jobs of bills and of models", whole.cached, sums->cached);
+    if (sim->has.steps)
+        return;
+    equal(sim, "good jobs of bills by how they were answered", whole.computed + whole.cached + whole.coalesced,
+          whole.ok);
+    equal(sim, "computed jobs of bills and of models without steps", whole.computed, sums->computed);
+    equal(sim, "cached jobs of bills and of models without steps", whole.cached, sums->cached);
 }
 
 /* Jobs of clients: not the steps that an ensemble is made of. */
@@ -141,6 +166,8 @@ static void check_stats(struct sim *sim, const struct tally_sums *sums)
     equal(sim, "jobs admitted, and those of all models without steps", s->jobs_admitted, sums->admitted);
     equal(sim, "jobs done, and those of all models without steps", s->jobs_done, sums->good);
     equal(sim, "jobs that expired, and those of all models without steps", s->jobs_expired, sums->expired);
+    at_most(sim, "jobs whose times are known, and those that were computed or coalesced", sums->timed,
+            sums->computed + sums->coalesced);
     at_most(sim, "jobs sent, and those of all batches, also of workers that brought theirs along", s->jobs_dispatched,
             sums->batch_jobs);
 }
@@ -156,6 +183,7 @@ void tallies_check(struct sim *sim)
     equal(sim, "jobs that ended by model, and their traces", sums.ended, metrics->recent.count + metrics->errors.count);
     check_traces(sim, &metrics->recent, false);
     check_traces(sim, &metrics->errors, true);
-    check_usage(sim);
+    check_slow(sim);
+    check_usage(sim, &sums);
     check_stats(sim, &sums);
 }
