@@ -24,8 +24,13 @@ struct handoff *one_slot_handoff;
 static struct outbox *outbox;
 static struct inbox *inbox;
 static struct states *states;
-static const struct identity identity = {
-    .worker = "w", .backend = "reference", .device = "", .library = "", .precision = PRECISION_F32};
+static const struct identity identity = {.worker = "w",
+                                         .backend = "reference",
+                                         .device = "a processor",
+                                         .library = "loops-1",
+                                         .isa = "plain",
+                                         .build = "today",
+                                         .precision = PRECISION_F32};
 
 void one_slot_setup(void)
 {
@@ -176,6 +181,18 @@ static void meta_read(const Penstock__ResultMeta *meta, struct one_answer *ret)
 {
     snprintf(ret->error, sizeof ret->error, "%s", meta->error);
     ret->batch_size = meta->batch_size;
+    ret->batch_rows = meta->batch_rows;
+    ret->batch_place = meta->batch_place;
+    ret->compute_us = meta->compute_us;
+    ret->worker_us = meta->worker_us;
+    ret->wait_us = meta->worker_wait_us;
+    ret->decode_us = meta->decode_us;
+    ret->gather_us = meta->gather_us;
+    ret->split_us = meta->split_us;
+    ret->version = meta->version;
+    ret->precision = meta->precision;
+    snprintf(ret->made, sizeof ret->made, "%s | %s | %s | %s | %s | %s | %s", meta->model, meta->backend, meta->device,
+             meta->library, meta->isa, meta->build, meta->worker);
     ret->layers = meta->n_layers;
     ret->measured = meta->measured != NULL;
     ret->repeatable = meta->measured && meta->measured->repeatable;

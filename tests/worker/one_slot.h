@@ -57,7 +57,11 @@ struct one_answer {
     size_t times; /* how often it was answered */
     enum pen_status status;
     char error[512];
-    uint64_t batch_size;
+    uint64_t batch_size, batch_rows, batch_place;
+    uint64_t compute_us, worker_us, wait_us, decode_us, gather_us, split_us;
+    uint64_t version;
+    uint32_t precision;
+    char made[256]; /* model, backend, device, library, isa, build and worker, with " | " between */
     uint16_t flags;
     struct digest digest, model_digest;
     struct one_output outputs[ONE_SLOT_OUTPUTS];

@@ -106,6 +106,31 @@ Test(jobs, jobs_of_one_dispatch_run_in_batches_of_the_models_size)
     one_slot_gave(4, "d", 1, ONE_SLOT_FLOATS(10, 40));
     cr_assert(atomic_load(&one_slot_stats.batches) == 2, "7 rows are two batches of at most 4");
     cr_assert(one_slot_answers[0].batch_size == 2 && one_slot_answers[2].batch_size == 3);
+    static const uint64_t rows[] = {4, 4, 3, 3, 3}, places[] = {0, 1, 0, 1, 2};
+    for (size_t i = 0; i < 5; i++)
+        cr_expect(one_slot_answers[i].batch_rows == rows[i] && one_slot_answers[i].batch_place == places[i],
+                  "job %zu: place %lu of %lu rows", i, (unsigned long)one_slot_answers[i].batch_place,
+                  (unsigned long)one_slot_answers[i].batch_rows);
+}
+
+/* How long a run takes is the machine's matter: each part lies within the whole, and no part is empty over many runs. */
+Test(jobs, an_answer_tells_its_times_and_who_computed_it)
+{
+    uint64_t compute_us = 0, gather_us = 0, rest_us = 0;
+    both_start();
+    const struct one_job job = good_job();
+    for (int i = 0; i < 200; i++) {
+        one_slot_run(&job, 1);
+        const struct one_answer *a = &one_slot_answers[0];
+        cr_assert(a->status == PEN_OK && a->decode_us == 0 && a->gather_us <= a->compute_us);
+        cr_assert_leq(a->wait_us + a->compute_us + a->split_us, a->worker_us + 3, "each is rounded down");
+        compute_us += a->compute_us;
+        gather_us += a->gather_us;
+        rest_us += a->wait_us + a->split_us;
+    }
+    cr_expect(compute_us > 0 && compute_us > gather_us && rest_us > 0);
+    cr_expect_str_eq(one_slot_answers[0].made, "both | reference | a processor | loops-1 | plain | today | w");
+    cr_expect(one_slot_answers[0].version == 1 && one_slot_answers[0].precision == PRECISION_F32);
 }
 
 Test(jobs, inputs_that_do_not_fit_are_refused)
