@@ -28,9 +28,9 @@ static bool step_open(struct slot *slot, struct task *whole, size_t index, struc
                               .layers = whole->layers,
                               .traceparent = whole->traceparent,
                               .inputs = inputs_room(slot, served->inputs_count)};
-    enum pen_status status = ret_task->inputs ? PEN_OK : PEN_ERR_TOO_LARGE;
-    if (status != PEN_OK)
-        pen_error_set(&error, status, "the tensors of this dispatch need more memory than a slot grants");
+    enum pen_status status = PEN_OK;
+    if (!ret_task->inputs)
+        status = task_lacks(&slot->work->arena, "tensors", &error);
     size_t count = chain_take(whole->served, whole->chain, index, taken);
     if (status == PEN_OK)
         status = task_pictures(ret_task, taken, count, &whole->chain->pictures[index], &error);

@@ -25,13 +25,10 @@ static const struct pen_tensor *flow_of(const struct cropping *c, size_t link)
     return &c->whole->chain->flows[c->step->inputs[link].tensor];
 }
 
-static void *take(struct slot *slot, size_t bytes, struct pen_error *reterr)
+static void *take(struct slot *slot, size_t bytes)
 {
     ProtobufCAllocator *memory = &slot->work->arena.allocator;
-    void *piece = memory->alloc(memory->allocator_data, bytes ? bytes : 1);
-    if (!piece)
-        pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the cut-outs of this dispatch need more memory than a slot grants");
-    return piece;
+    return memory->alloc(memory->allocator_data, bytes ? bytes : 1);
 }
 
 /* ---- the picture ---- */
@@ -109,11 +106,11 @@ static enum pen_status task_cut(struct slot *slot, const struct cropping *c, siz
                                 struct pen_error *reterr)
 {
     const struct picture_steps *steps = c->model->config.picture.steps;
-    struct answer_map *map = take(slot, sizeof *map, reterr);
-    struct pen_tensor *inputs = map ? take(slot, sizeof *inputs, reterr) : NULL;
+    struct answer_map *map = take(slot, sizeof *map);
+    struct pen_tensor *inputs = map ? take(slot, sizeof *inputs) : NULL;
     uint8_t *data = c->data + part * row_bytes(c->model);
     if (!inputs)
-        return PEN_ERR_TOO_LARGE;
+        return task_lacks(&slot->work->arena, "cut-outs", reterr);
     const float *points = c->points ? (const float *)c->points->data + part * (size_t)c->points->dims[2] * 3 : NULL;
     *map = cutout_map(&c->step->crop, (const float *)c->boxes->data + part * 4, points, &c->picture, steps->width,
                       steps->height);

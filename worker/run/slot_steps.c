@@ -46,8 +46,7 @@ enum pen_status slot_answer_steps(struct slot *slot, const struct batch *batch, 
     bool full = false;
     job.maps = maps_of(slot, batch->tasks[index], &full);
     if (full)
-        return pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                             "the maps of this dispatch need more memory than a slot grants");
+        return task_lacks(&slot->work->arena, "maps", reterr);
     (void)answer_outputs(served->answer, ret_count);
     return answer_run(served->answer, work_of(slot), &job, ret_tensors, reterr);
 }

@@ -18,9 +18,9 @@ static void *arena_take(struct meta_arena *arena, size_t count, size_t size)
     return memory;
 }
 
-static enum pen_status no_room(struct pen_error *reterr)
+static enum pen_status no_room(const struct meta_arena *arena, struct pen_error *reterr)
 {
-    return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the metas of this dispatch need more memory than a slot grants");
+    return task_lacks(arena, "metas", reterr);
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------------------------ */
@@ -203,7 +203,7 @@ static enum pen_status tensors_open(struct task *task, struct meta_arena *arena,
     size_t places = meta->crop ? FRAME_MAX_TENSORS : task->served->inputs_count;
     task->inputs = arena_take(arena, places, sizeof *task->inputs);
     if (!task->inputs)
-        return no_room(reterr);
+        return no_room(arena, reterr);
     status = digest_make(task, arena, meta, tensors, reterr); /* of the inputs as they came */
     if (status == PEN_OK && meta->crop)
         status = task_crop_open(task, meta->crop, tensors, meta->n_inputs, reterr);
@@ -323,4 +323,12 @@ bool task_joins(const struct task *a, const struct task *b)
             if (a->inputs[i].dims[d] != b->inputs[i].dims[d])
                 return false;
     return true;
+}
+
+enum pen_status task_lacks(const struct meta_arena *arena, const char *what, struct pen_error *reterr)
+{
+    if (arena->starved)
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "the worker has no memory for the %s of this dispatch", what);
+    return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "the %s of this dispatch need more memory than a slot grants",
+                         what);
 }

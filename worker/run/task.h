@@ -70,4 +70,7 @@ bool task_joins(const struct task *a, const struct task *b);
 enum pen_status task_match_inputs(const struct served *served, const struct pen_tensor *tensors, size_t count,
                                   struct pen_tensor *inputs, uint32_t *ret_rows, struct pen_error *reterr);
 
+/* Why a dispatch's arena gave nothing for its `what`: NO_MEMORY, so that the job may run elsewhere, or TOO_LARGE beyond what a slot grants. */
+enum pen_status task_lacks(const struct meta_arena *arena, const char *what, struct pen_error *reterr);
+
 #endif
