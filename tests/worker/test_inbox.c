@@ -5,6 +5,7 @@
 #include "pack.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,40 @@ static void send_header(const struct envelope *env, int more)
     uint8_t bytes[FRAME_ENVELOPE_BYTES + 8] = {0};
     envelope_encode(env, bytes);
     cr_assert(zmq_send(out, bytes, FRAME_ENVELOPE_BYTES + env->meta_bytes, more ? ZMQ_SNDMORE : 0) >= 0);
+}
+
+static unsigned interrupts; /* so many of the next receptions are ended by a signal */
+
+int __real_zmq_msg_recv(zmq_msg_t *frame, void *socket, int flags);
+int __wrap_zmq_msg_recv(zmq_msg_t *frame, void *socket, int flags);
+
+int __wrap_zmq_msg_recv(zmq_msg_t *frame, void *socket, int flags)
+{
+    static bool now;
+    now = interrupts > 0 && !now;
+    if (!now)
+        return __real_zmq_msg_recv(frame, socket, flags);
+    interrupts--;
+    errno = EINTR;
+    return -1;
+}
+
+Test(inbox, a_signal_between_two_frames_ends_no_message)
+{
+    struct message message;
+    struct dispatch *dispatch = NULL;
+    struct envelope a = job_envelope(1, 2);
+    send_header(&a, 1);
+    zmq_send(out, "xx", 2, ZMQ_SNDMORE);
+    zmq_send(out, "yyy", 3, 0);
+    interrupts = 3;
+    cr_assert(inbox_receive(inbox, in, &message, NULL) == PEN_OK);
+    cr_assert(inbox_dispatch(inbox, &message, 1000, &dispatch, NULL) == PEN_OK);
+    cr_expect(dispatch->jobs_count == 1 && dispatch->frames_count == 3 && interrupts == 0);
+    dispatch_free(dispatch);
+    interrupts = 1;
+    cr_expect(inbox_receive(inbox, in, &message, NULL) == PEN_ERR_UNAVAILABLE, "nothing is there");
+    cr_expect_eq(interrupts, 0u);
 }
 
 Test(inbox, groups_become_jobs_with_their_frames)

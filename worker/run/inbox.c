@@ -113,11 +113,14 @@ static enum pen_status socket_receive(struct inbox *inbox, void *socket, size_t 
         zmq_msg_t *frame = &inbox->frames[inbox->count];
         zmq_msg_init(frame);
         if (zmq_msg_recv(frame, socket, ZMQ_DONTWAIT) < 0) {
+            const int error = errno;
             zmq_msg_close(frame);
+            if (error == EINTR) /* a signal, anywhere between two frames */
+                continue;
             return inbox->count == 0
                        ? PEN_ERR_UNAVAILABLE
                        : pen_error_set(reterr, PEN_ERR_CORRUPT, "a message broke off after %zu frames: %s",
-                                       inbox->count, zmq_strerror(errno));
+                                       inbox->count, zmq_strerror(error));
         }
         bytes += zmq_msg_size(frame);
         inbox->count++;
