@@ -502,6 +502,17 @@ Test(config, a_precision_or_calibration_that_cannot_be_gets_a_sentence)
     config_text_refuses("{\"calibration\":{\"sets\":[{\"x\":\"../x.npy\"}]}}", PEN_ERR_INVALID, "without a '/'");
     config_text_refuses("{\"calibration\":{\"sets\":[{\"x\":1}]}}", PEN_ERR_INVALID, "calibration.sets");
     config_text_refuses("{\"calibration\":{\"ranges\":{\"x\":[1,0]}}}", PEN_ERR_INVALID, "the smaller one first");
+    config_text_refuses("{\"calibration\":{\"ranges\":{\"x\":[1,1]}}}", PEN_ERR_INVALID, "the smaller one first");
+    config_text_refuses("{\"calibration\":{\"ranges\":{\"x\":[1]}}}", PEN_ERR_INVALID, "a range is two numbers");
+    config_text_refuses("{\"calibration\":{\"sets\":[{\"\":\"x.npy\"}]}}", PEN_ERR_INVALID, "a name of 1 to 255 bytes");
+    config_text_refuses("{\"calibration\":{\"sets\":[{\"x\":\"\"}]}}", PEN_ERR_INVALID,
+                        "must be a text of 1 to 255 bytes");
+    for (int length = 255; length <= 256; length++) {
+        char text[600];
+        snprintf(text, sizeof text, "{\"calibration\":{\"sets\":[{\"%0*d\":\"%s\"}]}}", length, 7,
+                 length == 255 ? "a/b" : "a.npy");
+        config_text_refuses(text, PEN_ERR_INVALID, length == 255 ? "without a '/'" : "a name of 1 to 255 bytes");
+    }
     config_text_refuses("{\"calibration\":{\"ranges\":[1]}}", PEN_ERR_INVALID, "is an object of at most 64 inputs");
     config_text_refuses("{\"calibration\":{\"files\":[]}}", PEN_ERR_INVALID, "unknown key 'files'");
 }

@@ -38,7 +38,7 @@ static enum pen_status file_add(const cJSON *item, const char *path, struct conf
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s: an input has a name of 1 to %u bytes", path,
                              CONFIG_NAME_BYTES_MAX);
     enum pen_status status = json_text(item, path, CONFIG_NAME_BYTES_MAX, &file, reterr);
-    if (status == PEN_OK && (strchr(file, '/') || !file[0]))
+    if (status == PEN_OK && strchr(file, '/'))
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s: '%s' must be a .npy file beside config.json, without a '/'",
                              path, file);
     if (status != PEN_OK)
