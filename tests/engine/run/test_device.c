@@ -3,6 +3,7 @@
  * reference. What is called is noted in letters: n exec_new, s submit, w wait, d done, k keep, r read, f free of a kept value; a capital S or W failed.
  */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ static struct {
     size_t count;
     bool slow;                    /* nothing is ever done in time */
     enum pen_status submit, wait; /* what the next one gives */
+    bool compare;                 /* engines that are opened compare each node with the reference */
+    float off[2];                 /* added to the first results: it computes wrongly */
     uint64_t exec_bytes, timeout_ns;
     unsigned plans, execs, kept;
     struct backend backend;
@@ -176,6 +179,8 @@ static enum pen_status play_wait(struct exec *exec, struct pen_error *reterr)
     for (size_t i = 0; i < FLOATS; i++) {
         exec->last[i] = exec->plan->nodes % 2 != 0 ? -in[i] : in[i];
     }
+    exec->last[0] += played.off[0];
+    exec->last[1] += played.off[1];
     if (exec->out.data != NULL) {
         memcpy(exec->out.data, exec->last, exec->out.bytes);
     }
@@ -285,18 +290,23 @@ static void graph_open(struct onnx_writer *g, const char *const *outputs)
     struct pen_engine_options options;
     pen_engine_options_init(&options);
     options.backend = "device";
+    options.compare_reference = played.compare;
     for (size_t i = 0; outputs[i] != NULL; i++) {
         onnx_writer_output(g, outputs[i], PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
     }
     written_open(&w, g, &options);
 }
 
+static void negation_add(struct onnx_writer *g)
+{
+    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+}
+
 /* y = -x */
 static void negation_open(void)
 {
-    struct onnx_writer *g = begin();
-    onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("y"), NULL);
-    graph_open(g, ONNX_LIST("y"));
+    negation_add(begin());
 }
 
 static struct pen_tensor input(const float *values)
@@ -537,4 +547,43 @@ Test(device, values_are_read_to_the_host_where_the_model_is_more_than_one_step)
     cr_expect_not_null(strchr(played.calls, 'r'));
     device_value_drop(value);
     written_close(&other);
+}
+
+/* ---- compared with the reference ---- */
+
+/* The bound of f32: 1e-5, a ten-thousandth of what is expected, and 1e-5 of the largest. */
+Test(device, is_told_from_the_reference_beyond_the_bound_and_not_within)
+{
+    static const struct {
+        float x[2], off[2];
+        const char *text; /* NULL: it is no deviation */
+    } cases[] = {
+        {{1, 2}, {0, 0}, NULL},
+        {{1, 2}, {1.2e-4f, 0}, NULL},
+        {{1, 2}, {1.4e-4f, 0}, "element 0 is -0.99985"},
+        {{1, 2}, {0, -2.2e-4f}, NULL},
+        {{1, 2}, {0, -2.4e-4f}, "element 1 is -2.00024"},
+        {{1, 2}, {1, 1}, "element 0 is 0, expected -1; 2 of 2 are off"},
+        {{0, 100}, {1.0e-3f, 0}, NULL}, /* 1e-5 of the largest */
+        {{0, 100}, {1.1e-3f, 0}, "element 0 is 0.0010999"},
+        {{INFINITY, 1}, {0, 1.0e-4f}, NULL},
+        {{INFINITY, 1}, {0, 1.3e-4f}, "element 1 is -0.99987"}, /* what is infinite is not the largest */
+        {{NAN, 1}, {0, 0}, NULL},
+        {{1, 2}, {NAN, 0}, "element 0 is nan, expected -1; 1 of 2 are off"},
+        {{NAN, 1}, {0, 1}, "element 1 is 0, expected -1; 1 of 2 are off"},
+    };
+    struct onnx_writer *g = begin();
+    played.compare = true;
+    negation_add(g);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pen_tensor in = input(cases[i].x);
+        uint64_t before = pen_session_compared(w.session);
+        memcpy(played.off, cases[i].off, sizeof played.off);
+        enum pen_status status = written_run(&w, &in, 1);
+        cr_expect_eq(status, cases[i].text != NULL ? PEN_ERR_INTERNAL : PEN_OK, "case %zu: %s", i, w.error.text);
+        cr_expect(cases[i].text == NULL || strstr(w.error.text, cases[i].text) != NULL, "case %zu: %s", i,
+                  w.error.text);
+        cr_expect(cases[i].text == NULL || strstr(w.error.text, "is the first on device that deviates from reference"));
+        cr_expect_eq(pen_session_compared(w.session), before + 1);
+    }
 }
