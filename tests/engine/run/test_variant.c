@@ -7,6 +7,7 @@
 #include "folder.h"
 #include "onnx_file.h"
 #include "penstock/engine.h"
+#include "penstock/explain.h"
 #include "run/variant.h"
 
 #define ITEMS 512
@@ -149,6 +150,73 @@ Test(variant, values_without_end_meet_a_cap)
     cr_assert(strstr(f.error.text, "too many") != NULL, "%s", f.error.text);
     slice_expect(&f, VARIANTS_BUILT - 1, VARIANTS_BUILT + 6); /* what is kept goes on */
     fixture_close(&f);
+}
+
+/* Of the runs with these ends, how many prepared a bucket anew. */
+static uint64_t prepares(struct fixture *f, const char *ends)
+{
+    uint64_t before = pen_session_prepared(f->session);
+    for (; *ends != '\0'; ends++) {
+        slice_expect(f, 0, *ends - 'a' + 1);
+    }
+    return pen_session_prepared(f->session) - before;
+}
+
+Test(variant, a_session_keeps_the_four_that_it_used_last)
+{
+    struct fixture f;
+    fixture_open(&f, "xnnpack", true);
+    cr_expect_eq(prepares(&f, "abcd"), 5u, "and that of the general program, where inputs are bound");
+    cr_expect_eq(prepares(&f, "dcba"), 0u);
+    cr_expect_eq(prepares(&f, "e"), 1u, "in the place of d");
+    cr_expect_eq(prepares(&f, "abce"), 0u);
+    cr_expect_eq(prepares(&f, "d"), 1u, "in the place of a");
+    cr_expect_eq(prepares(&f, "bced"), 0u);
+    cr_expect_eq(prepares(&f, "a"), 1u);
+    fixture_close(&f);
+}
+
+static size_t made(const struct pen_explain *log)
+{
+    size_t count = 0, found = 0;
+    const struct pen_explain_row *row = pen_explain_rows(log, &count, NULL);
+    for (size_t i = 0; i < count; i++) {
+        found += row[i].about == PEN_CHOICE_BUCKET && strcmp(row[i].subject, "the model") == 0;
+    }
+    return found;
+}
+
+/* A graph is made for each combination that comes for the first time, and again for one that went. */
+Test(variant, a_model_keeps_the_eight_that_were_used_last)
+{
+    struct fixture f;
+    struct pen_engine_options options;
+    char path[FOLDER_PATH_BYTES + 16];
+    struct pen_explain *log = pen_explain_new();
+    fixture_open(&f, "xnnpack", true);
+    pen_session_free(f.session);
+    pen_model_free(f.model);
+    pen_engine_free(f.engine);
+    snprintf(path, sizeof path, "%s/model.onnx", f.folder);
+    pen_engine_options_init(&options);
+    options.backend = "xnnpack";
+    options.explain = log;
+    cr_assert_eq(pen_engine_new(&options, &f.engine, &f.error), PEN_OK);
+    cr_assert_eq(pen_model_load(f.engine, path, &f.model, &f.error), PEN_OK);
+    cr_assert_eq(pen_session_new(f.model, &f.session, &f.error), PEN_OK);
+    static const struct {
+        const char *ends;
+        size_t made; /* so far */
+    } steps[] = {{"abcdefgh", 8}, {"hgfedcba", 8}, {"i", 9}, {"abcdefgi", 9}, {"h", 10}, {"bcdefgih", 10}, {"a", 11}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        prepares(&f, steps[i].ends);
+        cr_expect_eq(made(log), steps[i].made, "step %zu: %zu", i, made(log));
+    }
+    uint64_t kept = pen_model_memory(f.model);
+    prepares(&f, "jklmnopq");
+    cr_expect_leq(pen_model_memory(f.model), kept + kept / 2, "those that went are given back");
+    fixture_close(&f);
+    pen_explain_free(log);
 }
 
 Test(variant, bound_memory_decides_too)
