@@ -164,13 +164,14 @@ static struct pen_engine_options options_of(const char *backend, enum pen_precis
     pen_engine_options_init(&options);
     options.backend = backend;
     options.precision = precision;
-    options.explain = rows;
     return options;
 }
 
 static enum pen_status opened(const struct pen_engine_options *options)
 {
-    return pen_engine_new(options, &engine, &error);
+    struct pen_engine_options those = *options;
+    those.explain = rows; /* of this engine */
+    return pen_engine_new(&those, &engine, &error);
 }
 
 static const char *fact(const char *name)
