@@ -333,3 +333,46 @@ Test(detached, a_job_that_is_accepted_while_the_broker_drains_does_not_begin)
     desk_free(desk);
     free(paper);
 }
+
+static uint64_t wall_us;
+
+static uint64_t wall(void)
+{
+    return wall_us;
+}
+
+/* Who waits for it is told, its worker stops, and what that says later is nobody's. */
+Test(detached, a_job_that_runs_when_its_lifetime_is_over_ends)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    const struct job_id id = {0xABC, 1};
+    wall_us = desk->broker.detached->wall();
+    desk->broker.detached->wall = wall;
+    desk->options.detached_ttl_us = 60 * (int64_t)1000000;
+    desk_client(desk, 1, 0xABC);
+    desk_client(desk, 2, 0xDEF);
+    add_worker(desk);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    cr_assert_eq(reply(desk, 1), PEN_OK);
+    fetch(desk, 2, (struct job_id){0xDEF, 7}, ID);
+    cr_assert_eq(desk->broker.live, 1u, "it runs");
+    wall_us += 59 * 1000000;
+    desk_wait(desk, 1100000);
+    cr_expect_eq(detached_count(desk->broker.detached), 1u, "a second is left");
+    cr_expect_eq(reply(desk, 7), PEN_STATUS_COUNT);
+    desk_say_client(desk, 2, envelope_make(FRAME_PING), NULL, 0, 0);
+    wall_us += 2 * 1000000;
+    desk_wait(desk, 1100000);
+    sync_now(desk);
+    cr_expect_eq(reply(desk, 7), PEN_ERR_DEADLINE);
+    cr_expect_eq(detached_count(desk->broker.detached), 0u);
+    cr_expect_eq(desk->broker.live, 0u);
+    cr_expect_eq(desk_pending(&desk->workers, FRAME_CANCEL), 1u);
+    desk_result(desk, 901, id, 0, 42);
+    cr_expect_eq(reply(desk, 7), PEN_STATUS_COUNT);
+    cr_expect_eq(desk->broker.stats.jobs_expired, 1u);
+    desk_free(desk);
+    free(paper);
+}
