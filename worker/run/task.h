@@ -43,7 +43,7 @@ struct task {
 };
 
 /*
- * Opens `job` of `dispatch`. On failure the status is the job's typed answer: NOT_FOUND (model, input, output), SHAPE, DTYPE, CORRUPT, TOO_LARGE,
+ * Opens `job` of `dispatch`. On failure the status is the job's typed answer: NOT_FOUND (model, input, output), SHAPE, DTYPE, CORRUPT, TOO_LARGE, NO_MEMORY,
  * INVALID; *ret_task is undefined then. A task that was opened is closed with task_close.
  */
 enum pen_status task_open(struct catalog *catalog, struct states *states, struct meta_arena *arena,
