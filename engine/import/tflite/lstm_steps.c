@@ -51,16 +51,24 @@ static uint32_t product_data(struct steps *s, struct build *b, uint32_t x)
     return y;
 }
 
-/* y [..., steps, batch, all gates] = x w' for every step at once */
-static uint32_t products(struct steps *s, bool time_major, bool reverse)
+/* y [..., steps, batch, all gates] = x w' for every step at once, of input `data` and the weights from input `weights` on */
+static uint32_t product(struct steps *s, uint32_t data, uint32_t weights, bool time_major, bool reverse)
 {
     struct build *b = s->c->b;
-    uint32_t x = lite_real(s->c, 0);
-    if (lite_tensor(s->c, 0)->shape.rank == 2) /* one step */
+    uint32_t x = lite_real(s->c, data);
+    if (lite_tensor(s->c, data)->shape.rank == 2) /* one step */
         x = build_unsqueeze(b, x, 0);
     x = time_major ? x : build_transpose(b, x, (int64_t[]){1, 0, 2}, 3);
     x = reverse ? tf_reverse(b, x, 0) : x;
-    return build_2(b, OP_MatMul, product_data(s, b, x), turned(b, stacked(s, s->at->weights)));
+    return build_2(b, OP_MatMul, product_data(s, b, x), turned(b, stacked(s, weights)));
+}
+
+static uint32_t products(struct steps *s, bool time_major, bool reverse)
+{
+    uint32_t y = product(s, s->at->data, s->at->weights, time_major, reverse);
+    if (!s->at->aux)
+        return y;
+    return build_2(s->c->b, OP_Add, y, product(s, s->at->aux_data, s->at->aux, time_major, reverse));
 }
 
 static void body_constants(struct steps *s, const uint32_t *outer)
@@ -155,7 +163,7 @@ static bool steps_init(struct steps *s)
     s->projection_clip = fb_float(&c->options, 2, 0.0f);
     for (uint32_t i = s->coupled ? 1 : 0; i < 4; i++) {
         if (!lite_tensor(c, s->at->weights + i) || !lite_tensor(c, s->at->recurrent + i) ||
-            (s->normal && !lite_tensor(c, s->at->norm + i)))
+            (s->at->aux && !lite_tensor(c, s->at->aux + i)) || (s->normal && !lite_tensor(c, s->at->norm + i)))
             forget = NULL;
     }
     if (!forget || !bias || forget->shape.rank != 2 || !lite_tensor(c, s->at->state) || !lite_tensor(c, s->at->cell)) {
@@ -163,7 +171,7 @@ static bool steps_init(struct steps *s)
         return false;
     }
     s->units = forget->shape.dim[0];
-    s->hybrid = lite_hybrid(c, 0, s->at->weights + GATE_F);
+    s->hybrid = lite_hybrid(c, s->at->data, s->at->weights + GATE_F);
     s->asymmetric = fb_bool(&c->options, s->at->asymmetric, false);
     return true;
 }

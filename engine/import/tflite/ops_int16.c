@@ -190,6 +190,21 @@ static uint32_t table_of(struct call *c, const struct curve *f)
     return value;
 }
 
+/* An index below 0 counts from the end, as the upper half of a table by unsigned numbers does. */
+static uint32_t looked_up(struct call *c, const struct curve *f, uint32_t x)
+{
+    const uint32_t table = table_of(c, f), index = build_cast(c->b, x, PEN_DTYPE_I32);
+    const uint32_t answer = build_2(c->b, OP_Gather, table, index);
+    build_int(c->b, ATTR_axis, 0);
+    return answer;
+}
+
+uint32_t lite_gate(struct call *c, enum op op, uint32_t x, float step)
+{
+    const struct curve f = {op, step, 0x1p-15f, 0.0f};
+    return looked_up(c, &f, x);
+}
+
 bool lite_int16(struct call *c, enum op op, float alpha)
 {
     const struct tensor *x = lite_tensor(c, 0), *y = lite_result(c, 0);
@@ -202,11 +217,6 @@ bool lite_int16(struct call *c, enum op op, float alpha)
     if ((op == OP_Sigmoid || op == OP_Tanh) && y->quant.scale[0] != 0x1p-15f)
         return false;
     const struct curve f = {op, x->quant.scale[0], y->quant.scale[0], alpha};
-    const uint32_t table = table_of(c, &f);
-    /* an index below 0 counts from the end, as the upper half of a table by unsigned numbers does */
-    const uint32_t index = build_cast(c->b, lite_in(c, 0), PEN_DTYPE_I32);
-    uint32_t answer = build_2(c->b, OP_Gather, table, index);
-    build_int(c->b, ATTR_axis, 0);
-    lite_give(c, 0, answer);
+    lite_give(c, 0, looked_up(c, &f, lite_in(c, 0)));
     return true;
 }

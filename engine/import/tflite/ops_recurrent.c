@@ -12,10 +12,10 @@ static uint32_t stacked(struct call *c, uint32_t first, const uint32_t *order, u
 
 static const int64_t swapped[] = {1, 0, 2};
 
-/* The data, time first as the fast kernels want it. */
-static uint32_t steps_in(struct call *c, bool time_major)
+/* The data (input `index`), time first as the fast kernels want it. */
+static uint32_t steps_in(struct call *c, uint32_t index, bool time_major)
 {
-    uint32_t x = lite_real(c, 0);
+    uint32_t x = lite_real(c, index);
     return time_major ? x : build_transpose(c->b, x, swapped, 3);
 }
 
@@ -34,7 +34,8 @@ static bool plain_lstm(struct call *c, const struct lstm_in *at)
             (at->norm && lite_tensor(c, at->norm + i)))
             return false;
     }
-    return !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH && !lite_hybrid(c, 0, at->weights);
+    return !at->aux && !lite_tensor(c, at->projection) && lite_activation(c, 0) == TF_ACT_TANH &&
+           !lite_hybrid(c, at->data, at->weights);
 }
 
 /* Biases of the input side; those of the recurrent side are zeros. */
@@ -81,7 +82,7 @@ static uint32_t lstm(struct call *c, const struct lstm_in *at, bool reverse, boo
     }
     int64_t hidden = bias->shape.dim[0];
     bool peeps = lite_tensor(c, at->peephole) && lite_tensor(c, at->peephole + 1) && lite_tensor(c, at->peephole + 2);
-    uint32_t in[8] = {steps_in(c, time_major),
+    uint32_t in[8] = {steps_in(c, at->data, time_major),
                       stacked(c, at->weights, gates, 4),
                       stacked(c, at->recurrent, gates, 4),
                       biases(c, stacked(c, at->bias, gates, 4), 4 * hidden),
@@ -125,29 +126,38 @@ static void give_both(struct call *c, uint32_t forward, uint32_t backward, bool 
     lite_give(c, 1, backward);
 }
 
+#define AUXILIARY 39 /* input of the bidirectional operator */
+
+/* More data: with weights of its own for both directions, or the data of the second direction. */
 void lower_bidirectional_lstm(struct call *c)
 {
-    static const struct lstm_in first = {.weights = 1,
-                                         .recurrent = 5,
-                                         .peephole = 9,
-                                         .bias = 12,
-                                         .projection = 16,
-                                         .state = 35,
-                                         .cell = 36,
-                                         .asymmetric = 5};
-    static const struct lstm_in second = {.weights = 18,
-                                          .recurrent = 22,
-                                          .peephole = 26,
-                                          .bias = 29,
-                                          .projection = 33,
-                                          .state = 37,
-                                          .cell = 38,
-                                          .asymmetric = 5};
+    struct lstm_in first = {.weights = 1,
+                            .recurrent = 5,
+                            .peephole = 9,
+                            .bias = 12,
+                            .projection = 16,
+                            .state = 35,
+                            .cell = 36,
+                            .asymmetric = 5};
+    struct lstm_in second = {.weights = 18,
+                             .recurrent = 22,
+                             .peephole = 26,
+                             .bias = 29,
+                             .projection = 33,
+                             .state = 37,
+                             .cell = 38,
+                             .asymmetric = 5};
     bool time_major = fb_bool(&c->options, 4, true);
-    if (lite_tensor(c, 39) || lite_quantised(c, 0)) {
-        build_miss(c->b, lite_tensor(c, 39) ? "BIDIRECTIONAL_SEQUENCE_LSTM with an auxiliary input"
-                                            : "BIDIRECTIONAL_SEQUENCE_LSTM of integers");
+    if (lite_quantised(c, 0)) {
+        build_miss(c->b, "BIDIRECTIONAL_SEQUENCE_LSTM of integers");
         return;
+    }
+    if (lite_tensor(c, AUXILIARY) && lite_tensor(c, AUXILIARY + 2)) {
+        first.aux_data = second.aux_data = AUXILIARY;
+        first.aux = AUXILIARY + 1;
+        second.aux = AUXILIARY + 5;
+    } else if (lite_tensor(c, AUXILIARY)) {
+        second.data = AUXILIARY;
     }
     uint32_t forward = lstm(c, &first, false, time_major), backward = lstm(c, &second, true, time_major);
     give_both(c, forward, backward, fb_bool(&c->options, 3, false));
@@ -166,7 +176,7 @@ static uint32_t rnn(struct call *c, uint32_t at, bool reverse, bool time_major, 
         return VALUE_NONE;
     }
     int64_t hidden = bias->shape.dim[0];
-    uint32_t in[6] = {steps_in(c, time_major),
+    uint32_t in[6] = {steps_in(c, 0, time_major),
                       build_unsqueeze(b, lite_real(c, at), 0),
                       build_unsqueeze(b, lite_real(c, at + 1), 0),
                       biases(c, build_unsqueeze(b, lite_real(c, at + 2), 0), hidden),
@@ -227,39 +237,10 @@ static void one_step(struct call *c)
         lite_give_real(c, 0, build_squeeze(c->b, lite_lstm_steps(c, &at, false, true), 0));
 }
 
-static uint32_t quarter(struct build *b, uint32_t x, int64_t which, int64_t units)
-{
-    return build_slice(b, x, 1, which * units, (which + 1) * units, 1);
-}
-
-/* x, h, weights [4 units, in + units] with gates in the order i, g, f, o, bias, c; gives h', c', [x, h] and the sums. */
-static void basic_lstm(struct call *c)
-{
-    struct build *b = c->b;
-    const struct tensor *bias = lite_tensor(c, 3);
-    if (!bias || bias->shape.rank != 1 || bias->shape.dim[0] % 4 != 0 || lite_quantised(c, 0)) {
-        build_miss(b, "LSTM of integers, or with weights of the wrong shape");
-        return;
-    }
-    int64_t units = bias->shape.dim[0] / 4;
-    uint32_t joined[] = {lite_real(c, 0), lite_real(c, 1)}, all = build_axis_op(b, OP_Concat, joined, 2, 1);
-    uint32_t sums = build_3(b, OP_Gemm, all, lite_real(c, 2), lite_real(c, 3));
-    build_int(b, ATTR_transB, 1);
-    uint32_t in = build_1(b, OP_Sigmoid, quarter(b, sums, 0, units)),
-             fresh = build_1(b, OP_Tanh, quarter(b, sums, 1, units));
-    uint32_t forget = build_1(b, OP_Sigmoid, quarter(b, sums, 2, units)),
-             out = build_1(b, OP_Sigmoid, quarter(b, sums, 3, units));
-    uint32_t cell = build_2(b, OP_Add, build_2(b, OP_Mul, forget, lite_real(c, 4)), build_2(b, OP_Mul, in, fresh));
-    lite_give(c, 0, build_2(b, OP_Mul, out, build_1(b, OP_Tanh, cell)));
-    lite_give(c, 1, cell);
-    lite_give(c, 2, all);
-    lite_give(c, 3, sums);
-}
-
 void lower_lstm(struct call *c)
 {
     if (fb_int(&c->options, 3, 1, 0) == 1)
-        basic_lstm(c);
+        lite_lstm_basic(c);
     else
         one_step(c);
 }

@@ -125,8 +125,9 @@ typedef void (*lower_fn)(struct call *c);
 
 /* Where one direction's tensors of an LSTM begin; those of the second direction of a bidirectional operator lie further on. */
 struct lstm_in {
-    uint32_t weights, recurrent, peephole, bias, projection, state, cell, norm;
-    unsigned asymmetric; /* field of the options */
+    uint32_t data, weights, recurrent, peephole, bias, projection, state, cell, norm;
+    uint32_t aux_data, aux; /* more data and its weights; 0 = none */
+    unsigned asymmetric;    /* field of the options */
 };
 
 /* ---- tensor.c --------------------------------------------------------------------------------------------------------------------- */
@@ -249,6 +250,8 @@ void lower_embedding(struct call *c);
 /* ops_int16.c: a function of 16-bit data that the interpreter computes by tables; false: it is none of these. op: Reciprocal for that of the root.
  * alpha: of LeakyRelu; of Gelu 1 for the form with tanh. */
 bool lite_int16(struct call *c, enum op op, float alpha);
+/* Sigmoid or tanh of codes of 16 bits, whose step is a power of two, as codes of 2^-15. */
+uint32_t lite_gate(struct call *c, enum op op, uint32_t x, float step);
 
 void lower_unary(struct call *c);
 void lower_binary(struct call *c);
@@ -336,6 +339,8 @@ void lower_svdf(struct call *c);
 uint32_t lite_lstm_steps(struct call *c, const struct lstm_in *at, bool reverse, bool time_major);
 /* lstm_integer.c: data of integers gives bytes. */
 uint32_t lite_lstm_integer(struct call *c, const struct lstm_in *at, bool time_major);
+/* lstm_basic.c: the form of five inputs and four results. */
+void lite_lstm_basic(struct call *c);
 
 void lower_matrix_set_diag(struct call *c);
 void lower_segment(struct call *c);

@@ -514,4 +514,49 @@ for code, scale, out, feed, options in [("LOGISTIC", 3.1e-4, 1 / 32768, wide, No
     op(code, [Q("int16", [len(feed)], (scale, 0), feed)], [T("int16", [len(feed)], q=(out, 0))], options, name=f"int16 {scale:g} {options and list(options.values())[0] or ''}".strip())
 op("RSQRT", [Q("int16", [len(some)], (3e-4, 0), some)], [T("int16", [len(some)], q=(1e-4, 0))], name="int16", tol=NEAR)
 
+
+def both_ways(name, more=None, hybrid=False, asymmetric=False, coupled=False, project=False, peephole=False, merge=True, time_major=True, n_in=3, units=3, batch=2, steps=4):
+    """more: "instead", data of the second direction; "besides", data of both with weights of its own."""
+    shape = [steps, batch, n_in] if time_major else [batch, steps, n_in]
+    out = units + 1 if project else units
+    w = lambda s: T("int8", s, rint(s, -100, 100), q=(1 / 128, 0)) if hybrid else W(s)
+    gates = [None] * coupled + [1] * (4 - coupled)
+    ins = [F(shape)]
+    for _ in range(2):
+        ins += [g and w([units, n_in]) for g in gates] + [g and w([units, out]) for g in gates]
+        ins += [C([units]) if peephole and (i > 0 or not coupled) else None for i in range(3)] + [g and C([units]) for g in gates]
+        ins += [w([out, units]), C([out])] if project else [None] * 2
+    for _ in range(2):
+        ins += [T("float32", [batch, out], var=True), T("float32", [batch, units], var=True)]
+    width = n_in + 2 if more == "besides" else n_in
+    ins += [F(shape[:2] + [width]) if more else None] + [w([units, width]) if g and more == "besides" else None for _ in range(2) for g in gates]
+    op("BIDIRECTIONAL_SEQUENCE_LSTM", ins, [O(shape[:2] + [2 * out])] if merge else [O(shape[:2] + [out]), O(shape[:2] + [out])],
+       {"FusedActivationFunction": 4, "CellClip": 0.0, "ProjClip": 0.0, "MergeOutputs": merge, "TimeMajor": time_major, "AsymmetricQuantizeInputs": asymmetric},
+       kind="BidirectionalSequenceLSTMOptions", name=name, tol=HYBRID if hybrid else None)
+
+
+both_ways("hybrid", hybrid=True, merge=False, time_major=False)
+both_ways("hybrid asymmetric", hybrid=True, asymmetric=True)
+both_ways("hybrid coupled projection", hybrid=True, coupled=True, project=True)
+both_ways("coupled peephole", coupled=True, peephole=True)
+both_ways("projection", project=True, merge=False, time_major=False)
+both_ways("data instead", more="instead")
+both_ways("data besides", more="besides")
+both_ways("data besides coupled", more="besides", coupled=True, merge=False, time_major=False)
+both_ways("data besides hybrid", more="besides", hybrid=True)
+
+
+def basic_integers(name, n_in, units, batch, scale, zero=125):
+    """Bytes without a sign, sums and cell of 16 bits."""
+    data = lambda s: Q("uint8", s, (1 / 128, 128))
+    weights = T("uint8", [4 * units, n_in + units], rint([4 * units * (n_in + units)], 0, 255), q=(scale * 128, zero))
+    ins = [data([batch, n_in]), data([batch, units]), weights, T("int32", [4 * units], rint([4 * units], -9000, 9000), q=(scale, 0)), Q("int16", [batch, units], (2**-11, 0), rint([batch * units], -9000, 9000))]
+    outs = [T("uint8", [batch, units], q=(1 / 128, 128)), T("int16", [batch, units], q=(2**-11, 0)), T("uint8", [batch, n_in + units], q=(1 / 128, 128)), T("int16", [batch, 4 * units], q=(2**-12, 0))]
+    op("LSTM", ins, outs, {"FusedActivationFunction": 4, "CellClip": 0.0, "ProjClip": 0.0, "KernelType": 1}, kind="LSTMOptions", name=name)
+
+
+basic_integers("basic integers", 3, 2, 2, 1 / 12800)
+basic_integers("basic integers wide", 17, 24, 3, 1 / 12800, 97)
+basic_integers("basic integers large sums", 5, 8, 1, 1 / 2000)
+
 lite.save(sys.argv[1])
