@@ -15,6 +15,8 @@
 bool resize_counts_whole(const struct node *n);
 /* Position i of `out` along an axis, as a place in `in`, by coordinate_transformation_mode (but for tf_crop_and_resize). scale = out / in, as it was asked for. */
 double resize_source(const struct node *n, double in, double out, double scale, double i);
+/* A place so near to the middle of two elements counts as the middle, as onnxruntime has it. */
+#define RESIZE_HALF 1e-6
 /* The position that "nearest" takes for the place x, by nearest_mode; it may lie outside. */
 double resize_nearest(const struct node *n, double x);
 /* Keys' cubic convolution kernel at the distance t; a: its coefficient. */

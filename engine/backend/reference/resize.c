@@ -24,38 +24,70 @@ struct taps {
     bool outside; /* of a crop: gets the extrapolation value */
 };
 
+/* x / scale; of the nearest element with the runtimes' floats, where 3 / 0.6f is 5. by_step: times in / out. */
+static double place(const struct kernel_call *k, const struct resize *r, int32_t d, double x)
+{
+    if (r->mode != RESIZE_NEAREST) {
+        return x / r->scale[d];
+    }
+    if (node_int(k->n, ATTR_by_step, 0) != 0) {
+        return (double)((float)x * ((float)k->in[0].shape.dim[d] / (float)r->out.dim[d]));
+    }
+    return (double)((float)x / (float)r->scale[d]);
+}
+
+static double between_ends(const struct node *n, const struct resize *r, double in, double length, double x)
+{
+    float last = (float)(in - 1.0), ends = (float)(length - 1.0);
+    if (r->mode != RESIZE_NEAREST) {
+        return x * (in - 1.0) / (length - 1.0);
+    }
+    return (double)(node_int(n, ATTR_by_step, 0) != 0 ? (float)x * (last / ends) : (float)x * last / ends);
+}
+
+/* Both middles lie on each other, whatever `out` was cut to. */
+static double between_middles(const struct resize *r, double in, double out, double scale, double x)
+{
+    if (r->mode != RESIZE_NEAREST) {
+        return in / 2.0 * (1.0 - out / (scale * in)) + (x + 0.5) / scale - 0.5;
+    }
+    const float factor = (float)scale, adjustment = (float)out / (factor * (float)in);
+    const float off = (float)in / 2.0f * (1.0f - adjustment);
+    return (double)(float)((double)off + (x + 0.5) / (double)factor - 0.5);
+}
+
 /* Position in input coordinates of output index i. */
 static double source_of(const struct kernel_call *k, const struct resize *r, int32_t d, int64_t i)
 {
     double in = (double)k->in[0].shape.dim[d], out = (double)r->out.dim[d], x = (double)i, scale = r->scale[d];
     const enum attr_key key = ATTR_coordinate_transformation_mode;
     if (node_text_is(k->n, key, "asymmetric", false)) {
-        return x / scale;
+        return place(k, r, d, x);
     }
     if (node_text_is(k->n, key, "align_corners", false)) {
         double length = resize_counts_whole(k->n) ? out : scale * in;
-        return length == 1.0 ? 0.0 : x * (in - 1.0) / (length - 1.0);
+        return length == 1.0 ? 0.0 : between_ends(k->n, r, in, length, x);
     }
     if (node_text_is(k->n, key, "pytorch_half_pixel", false)) {
-        return out == 1.0 ? 0.0 : (x + 0.5) / scale - 0.5;
+        return out == 1.0 ? 0.0 : place(k, r, d, x + 0.5) - 0.5;
     }
     if (node_text_is(k->n, key, "half_pixel_symmetric", false)) {
-        double adjustment = out / (scale * in);
-        return in / 2.0 * (1.0 - adjustment) + (x + 0.5) / scale - 0.5;
+        return between_middles(r, in, out, scale, x);
     }
     if (node_text_is(k->n, key, "tf_half_pixel_for_nn", false)) {
-        return (x + 0.5) / scale;
+        return place(k, r, d, x + 0.5);
     }
     if (r->crop) {
         double start = r->roi_start[d], end = r->roi_end[d];
         return out == 1.0 ? 0.5 * (start + end) * (in - 1.0)
                           : start * (in - 1.0) + x * (end - start) * (in - 1.0) / (out - 1.0);
     }
-    return (x + 0.5) / scale - 0.5; /* half_pixel */
+    return place(k, r, d, x + 0.5) - 0.5; /* half_pixel */
 }
 
 static int64_t nearest_of(const struct node *n, double x)
 {
+    double near = node_int(n, ATTR_by_step, 0) != 0 ? 0.0 : RESIZE_HALF;
     if (node_text_is(n, ATTR_nearest_mode, "floor", false)) {
         return (int64_t)floor(x);
     }
@@ -63,9 +95,9 @@ static int64_t nearest_of(const struct node *n, double x)
         return (int64_t)ceil(x);
     }
     if (node_text_is(n, ATTR_nearest_mode, "round_prefer_ceil", false)) {
-        return (int64_t)floor(x + 0.5);
+        return (int64_t)floor(x + 0.5 + near);
     }
-    return (int64_t)ceil(x - 0.5); /* round_prefer_floor */
+    return (int64_t)ceil(x - 0.5 - near); /* round_prefer_floor */
 }
 
 /* Keys' cubic convolution kernel with parameter a. */

@@ -20,8 +20,10 @@ uint32_t tf_resize(struct build *b, uint32_t x, uint32_t size, bool nearest, boo
                align_corners ? "align_corners"
                : half_pixel  ? "half_pixel"
                              : "asymmetric");
-    if (nearest) /* floor((i + 0.5) * scale) is half_pixel rounded with ties up */
+    if (nearest) { /* floor((i + 0.5) * scale) is half_pixel rounded with ties up */
         build_text(b, ATTR_nearest_mode, align_corners || half_pixel ? "round_prefer_ceil" : "floor");
+        build_int(b, ATTR_by_step, 1);
+    }
     return y;
 }
 

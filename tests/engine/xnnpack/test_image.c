@@ -39,6 +39,24 @@ Test(xnnpack_resize, sizes_of_named_axes)
     }
 }
 
+/* Lengths of which float and double quotients lie on both sides of whole numbers. */
+Test(xnnpack_resize, nearest_of_many_lengths)
+{
+    const char *positions[] = {"asymmetric", "half_pixel", "align_corners"};
+    for (int i = 0; i < 36; i++) {
+        struct cross *c = cross_new(OP_Resize);
+        cross_input(c, F32, 2, (int64_t[]){14 + i, 1}, false);
+        cross_omit(c);
+        cross_omit(c);
+        cross_i64(c, 2, (int64_t[]){4 + i % 12 * 5, 1});
+        cross_text(c, ATTR_mode, "nearest");
+        cross_text(c, ATTR_nearest_mode, i % 4 < 2 ? "floor" : "round_prefer_ceil");
+        cross_text(c, ATTR_coordinate_transformation_mode, positions[i % 3]);
+        cross_int(c, ATTR_by_step, i % 2);
+        cross_check(c);
+    }
+}
+
 Test(xnnpack_lrn, both_layouts)
 {
     for (int64_t i = 0; i < 6; i++) {

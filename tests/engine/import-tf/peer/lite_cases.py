@@ -559,4 +559,7 @@ basic_integers("basic integers", 3, 2, 2, 1 / 12800)
 basic_integers("basic integers wide", 17, 24, 3, 1 / 12800, 97)
 basic_integers("basic integers large sums", 5, 8, 1, 1 / 2000)
 
+for align, half in [(False, False), (True, False), (False, True)]:  # lengths of which quotients of floats miss whole numbers
+    op("RESIZE_NEAREST_NEIGHBOR", [F([1, 14, 7, 1]), I(4, 12)], [O([1, 4, 12, 1])], {"AlignCorners": align, "HalfPixelCenters": half}, kind="ResizeNearestNeighborOptions", name=f"14 x 7 {align} {half}")
+
 lite.save(sys.argv[1])
