@@ -118,12 +118,27 @@ static uint32_t bytes_all(struct qdq *q, enum pen_dtype dtype)
     return id;
 }
 
+/* A number without dims: the answers have the shape of the bytes, whatever dims the file gives its numbers. */
+static uint32_t bare(struct qdq *q, uint32_t value)
+{
+    const struct value *v = &q->r.g->values[value];
+    const struct shape none = shape_scalar();
+    uint32_t id = VALUE_NONE;
+    if (v->shape.rank == 0 || q->r.status != PEN_OK)
+        return value;
+    if (graph_constant(q->r.g, NULL, v->dtype, &none, v->data, v->bytes, true, &id) != PEN_OK)
+        rewrite_failed(&q->r, PEN_ERR_NO_MEMORY);
+    return id;
+}
+
 /* What `value` is where `root` holds `all`. */
 static uint32_t answers(struct qdq *q, uint32_t value, uint32_t root, uint32_t all)
 {
     struct graph *g = q->r.g;
-    if (value == root || value == VALUE_NONE || g->values[value].data || q->r.status != PEN_OK)
+    if (value == root || value == VALUE_NONE || q->r.status != PEN_OK)
         return value == root ? all : value;
+    if (g->values[value].data)
+        return is_number(q, value) ? bare(q, value) : value;
     const uint32_t node = g->values[value].producer;
     uint32_t in[INPUTS_MOST], count = g->nodes[node].in_count, data = data_inputs(q, &g->nodes[node]);
     for (uint32_t k = 0; k < count; k++) {

@@ -175,6 +175,18 @@ Test(qdq, functions_of_one_byte_become_a_table)
     }
 }
 
+/* Exporters write one slope for all channels as [1, 1, 1]. */
+Test(qdq, numbers_of_a_table_may_have_dims)
+{
+    const float slope = 0.3f;
+    uint32_t x;
+    struct graph *g = start(PEN_DTYPE_U8, DIMS(2, 3, 8, 8), &x);
+    uint32_t y = build_node(g, OP_PRelu, IDS(x, constant(g, PEN_DTYPE_F32, DIMS(1, 1, 1), &slope)));
+    y = build_node(g, OP_Mul, IDS(constant(g, PEN_DTYPE_F32, DIMS(1, 1), &slope), y));
+    finish(g, y, PEN_DTYPE_U8, 0.02f, 10);
+    check(g, OP_ByteTable, 1);
+}
+
 Test(qdq, moves_keep_bytes_as_they_are)
 {
     uint32_t x;
