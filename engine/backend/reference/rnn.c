@@ -305,6 +305,20 @@ static void entry_step(struct kernel_call *k, struct rnn *r, rnn_step step, int6
     }
 }
 
+/* The states before step i, rounded together. onnxruntime has zeros for a sequence from one step behind its end on. */
+static void states_round(struct rnn *r, int64_t i)
+{
+    const size_t row = (size_t)r->hidden * sizeof *r->h;
+    for (int64_t b = 0; b < r->batch; b++) {
+        if (i > r->lengths[b]) {
+            memset(r->bytes + b * r->hidden, 0, row);
+        } else {
+            memcpy(r->bytes + b * r->hidden, r->h + b * r->hidden, row);
+        }
+    }
+    bytes_round(r->bytes, r->batch * r->hidden, r->bytes);
+}
+
 enum pen_status rnn_run(struct kernel_call *k, struct rnn *r, rnn_step step, bool has_cell)
 {
     enum pen_status status = outputs_new(k, r, has_cell);
@@ -312,7 +326,7 @@ enum pen_status rnn_run(struct kernel_call *k, struct rnn *r, rnn_step step, boo
         state_start(r, d);
         for (int64_t i = 0; i < r->time && status == PEN_OK; i++) {
             if (r->rounded) {
-                bytes_round(r->h, r->batch * r->hidden, r->bytes);
+                states_round(r, i);
             }
             for (int64_t b = 0; b < r->batch; b++) {
                 entry_step(k, r, step, d, b, i);

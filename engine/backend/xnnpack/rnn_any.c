@@ -338,7 +338,9 @@ static void rounded_task(void *context, size_t direction)
     for (size_t i = 0; i < q->steps; i++) {
         struct rnn_range range = {0.0f, 0.0f};
         for (size_t b = 0; b < q->batch; b++) {
-            rnn_range_add(&range, unit_of(j, first + b).h, q->hidden);
+            if (i <= length_of(j, b)) { /* one step behind its end a sequence counts as zeros */
+                rnn_range_add(&range, unit_of(j, first + b).h, q->hidden);
+            }
         }
         for (size_t b = 0; b < q->batch; b++) {
             struct unit u = unit_of(j, first + b);
