@@ -243,20 +243,16 @@ enum pen_status kernel_reduce(struct kernel_call *k)
 {
     struct reduce r = {.x = &k->in[0]};
     bool is_axis[PEN_MAX_RANK];
+    /* over no axes each element is reduced alone: |x|, x * x, log(x) */
     bool noop = node_int(k->n, ATTR_noop_with_empty_axes, 0) != 0;
     enum pen_status status = kernel_axes(k, 1, r.x->shape.rank, !noop, is_axis);
     if (status != PEN_OK) {
         return status;
     }
-    bool none = noop && (!kernel_has(k, 1) || shape_elements(&k->in[1].shape) == 0);
     struct shape out = reduce_shape(&r, is_axis, node_int(k->n, ATTR_keepdims, 1) != 0);
     status = kernel_output(k, 0, r.x->dtype, &out);
     if (status != PEN_OK) {
         return status;
-    }
-    if (none) {
-        memcpy(k->out[0].data, r.x->data, k->out[0].bytes < r.x->bytes ? k->out[0].bytes : r.x->bytes);
-        return PEN_OK;
     }
     bool floats = element_class(r.x->dtype) == ELEMENT_FLOAT || !has_i64(k->n->op);
     return floats ? run_f64(k, &r, &k->out[0]) : run_i64(k, &r, &k->out[0]);

@@ -211,6 +211,13 @@ enum pen_status kernel_constant_of_shape(struct kernel_call *k)
     return PEN_OK;
 }
 
+/* Element i of floats. Those of 32 bits are rounded twice, as runtimes have them: -3 + 5 * 0.6f is 0. */
+static double range_at(enum pen_dtype dtype, double start, double delta, int64_t i)
+{
+    const double step = (double)i * delta;
+    return start + (dtype == PEN_DTYPE_F32 ? (double)(float)step : step);
+}
+
 /* start, start + delta, ... up to and without limit */
 enum pen_status kernel_range(struct kernel_call *k)
 {
@@ -229,7 +236,7 @@ enum pen_status kernel_range(struct kernel_call *k)
     enum pen_status status = kernel_output(k, 0, dtype, &out);
     for (int64_t i = 0; i < count && status == PEN_OK; i++) {
         if (floats) {
-            store_one_f64(k->out[0].data, dtype, i, start + (double)i * delta);
+            store_one_f64(k->out[0].data, dtype, i, range_at(dtype, start, delta, i));
         } else {
             uint64_t v = (uint64_t)load_one_i64(in[0].data, dtype, 0) +
                          (uint64_t)i * (uint64_t)load_one_i64(in[2].data, dtype, 0);

@@ -25,6 +25,11 @@ static double softplus(double x) /* ln(1 + e^x) without overflow */
     return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
+static double unit_clipped(double x) /* to [0, 1]; NaN passes */
+{
+    return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x;
+}
+
 UNARY(u_abs, fabs(x))
 UNARY(u_acos, acos(x))
 UNARY(u_acosh, acosh(x))
@@ -33,7 +38,7 @@ UNARY(u_asinh, asinh(x))
 UNARY(u_atan, atan(x))
 UNARY(u_atanh, atanh(x))
 UNARY(u_ceil, ceil(x))
-UNARY(u_celu, fmax(0.0, x) + fmin(0.0, p->a *expm1(x / p->a)))
+UNARY(u_celu, x > 0.0 ? x : p->a * expm1(x / p->a))
 UNARY(u_clip, x<p->a ? fmin(p->a, p->b) : x> p->b ? p->b : x) /* min > max: everything is max */
 UNARY(u_cos, cos(x))
 UNARY(u_cosh, cosh(x))
@@ -43,7 +48,7 @@ UNARY(u_exp, exp(x))
 UNARY(u_floor, floor(x))
 UNARY(u_gelu, 0.5 * x * (1.0 + erf(x / 1.4142135623730950488))) /* x * normal cdf */
 UNARY(u_gelu_tanh, 0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-UNARY(u_hard_sigmoid, fmax(0.0, fmin(1.0, p->a *x + p->b)))
+UNARY(u_hard_sigmoid, unit_clipped(p->a *x + p->b))
 UNARY(u_hard_swish, x *fmax(0.0, fmin(1.0, x / 6.0 + 0.5)))
 UNARY(u_leaky, x < 0.0 ? p->a * x : x)
 UNARY(u_log, log(x))

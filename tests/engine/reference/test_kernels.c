@@ -206,3 +206,46 @@ Test(kernels, nearest_elements_are_those_of_floats)
     nearest_takes(14, 0.0, 0, 4, ITEMS(0, 3, 6, 10));
     nearest_takes(14, 0.0, 1, 4, ITEMS(0, 3, 7, 10));
 }
+
+Test(kernels, a_range_of_floats_rounds_its_steps)
+{
+    struct fixture f;
+    fixture_init(&f, OP_Range, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(-3), 0, NULL);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(0.5), 0, NULL);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(0.6), 0, NULL);
+    fixture_node(&f);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    cr_assert_eq(fixture_at(&f, 0, 5), 0.0);
+    fixture_fini(&f);
+}
+
+Test(kernels, a_reduction_over_no_axes_takes_each_element_alone)
+{
+    const enum op ops[] = {OP_ReduceL1, OP_ReduceSumSquare, OP_ReduceSum};
+    const double *expected[] = {ITEMS(2, 3), ITEMS(4, 9), ITEMS(-2, 3)};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        fixture_init(&f, ops[i], 1);
+        fixture_in(&f, PEN_DTYPE_F32, ITEMS(-2, 3), 1, DIMS(2));
+        fixture_node(&f);
+        graph_attr_int(f.g, f.node, ATTR_noop_with_empty_axes, 1);
+        cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+        fixture_expect(&f, 0, 1, DIMS(2), expected[i], 0.0);
+        fixture_fini(&f);
+    }
+}
+
+Test(kernels, no_number_stays_none_in_clipped_curves)
+{
+    const enum op ops[] = {OP_Celu, OP_HardSigmoid, OP_HardSwish};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        fixture_init(&f, ops[i], 1);
+        fixture_in(&f, PEN_DTYPE_F32, ITEMS(NAN), 1, DIMS(1));
+        fixture_node(&f);
+        cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+        cr_assert(isnan(fixture_at(&f, 0, 0)), "%s", op_def(ops[i])->name);
+        fixture_fini(&f);
+    }
+}
