@@ -4,7 +4,7 @@
 
 bool resize_counts_whole(const struct node *n)
 {
-    return node_attr(n, ATTR_nearest_mode) != NULL && !node_text_is(n, ATTR_mode, "nearest", true);
+    return node_text_is(n, ATTR_mode, "nearest", true) || node_attr(n, ATTR_nearest_mode) != NULL;
 }
 
 /* i / scale. Places of "nearest" are those of floats, as the runtimes compute them: 3 / 0.6f is 5, though 0.6f is more than 0.6. */

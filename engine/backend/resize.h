@@ -10,7 +10,7 @@
 
 /*
  * align_corners divides by the length of the result. Where sizes come from scales (7.5 elements, cut to 7), the standard's own cases take 7.5; PyTorch and onnxruntime take 7.
- * PyTorch states nearest_mode for every mode: a node that does so without being "nearest" counts whole elements.
+ * PyTorch states nearest_mode for every mode: a node that does so counts whole elements, and so does "nearest", for which the standard has no such case.
  */
 bool resize_counts_whole(const struct node *n);
 /* Position i of `out` along an axis, as a place in `in`, by coordinate_transformation_mode (but for tf_crop_and_resize). scale = out / in, as it was asked for. */

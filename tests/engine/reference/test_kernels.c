@@ -174,7 +174,8 @@ Test(kernels, an_lstm_with_zero_weights_keeps_half_of_its_cell)
 }
 
 /* x = 0, 1, 2 ... along one axis, made shorter: y has the indices that were taken. factor 0: `out` is given. */
-static void nearest_takes(int64_t in, double factor, int64_t by_step, int64_t out, const double *taken)
+static void nearest_takes(const char *positions, int64_t in, double factor, int64_t by_step, int64_t out,
+                          const double *taken)
 {
     double items[16];
     struct fixture f;
@@ -192,7 +193,7 @@ static void nearest_takes(int64_t in, double factor, int64_t by_step, int64_t ou
     }
     fixture_node(&f);
     graph_attr_text(f.g, f.node, ATTR_nearest_mode, "floor");
-    graph_attr_text(f.g, f.node, ATTR_coordinate_transformation_mode, "asymmetric");
+    graph_attr_text(f.g, f.node, ATTR_coordinate_transformation_mode, positions);
     graph_attr_int(f.g, f.node, ATTR_by_step, by_step);
     cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
     fixture_expect(&f, 0, 1, &out, taken, 0.0);
@@ -202,9 +203,10 @@ static void nearest_takes(int64_t in, double factor, int64_t by_step, int64_t ou
 /* 3 / 0.6f is 5 in floats and less in double; 2 / (4 / 14) is less than 7 in floats; TensorFlow multiplies by 14 / 4. */
 Test(kernels, nearest_elements_are_those_of_floats)
 {
-    nearest_takes(9, 0.6, 0, 5, ITEMS(0, 1, 3, 5, 6));
-    nearest_takes(14, 0.0, 0, 4, ITEMS(0, 3, 6, 10));
-    nearest_takes(14, 0.0, 1, 4, ITEMS(0, 3, 7, 10));
+    nearest_takes("asymmetric", 9, 0.6, 0, 5, ITEMS(0, 1, 3, 5, 6));
+    nearest_takes("asymmetric", 14, 0.0, 0, 4, ITEMS(0, 3, 6, 10));
+    nearest_takes("asymmetric", 14, 0.0, 1, 4, ITEMS(0, 3, 7, 10));
+    nearest_takes("align_corners", 9, 0.6, 0, 5, ITEMS(0, 2, 4, 6, 8)); /* five elements, not 5.4 */
 }
 
 Test(kernels, a_range_of_floats_rounds_its_steps)
