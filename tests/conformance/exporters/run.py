@@ -63,31 +63,74 @@ def listed(rules, name):
     return None
 
 
-COLUMNS = ("cases", "reference", "xnnpack")
+FLOATS = {"f32", "f16", "bf16"}
+NARROW = re.compile(r".*/(q_.*|qdq|qoperator|quantised|dynamic|few_bits|hybrid|optimised_.*)/.*|.*\.(int8|int16|int4|dynamic)")
+
+
+def model_of(folder):
+    """The model of a case's folder, as penstock-engine takes it: FILE or FILE#ENTRY."""
+    golden = os.path.join(folder, "golden", "set0.json")
+    if not os.path.exists(golden):
+        return os.path.join(folder, "model.onnx")
+    with open(golden) as f:
+        return os.path.join(folder, json.load(f)["model"])
+
+
+def computes_in_floats(model, name):
+    """The rule of README.md. model: what `info` tells of it."""
+    types = {value["type"] for value in model["inputs"] + model["outputs"]}
+    wide = model["precision"] in FLOATS and types & FLOATS and not types & {"f64", "string"}
+    return bool(wide) and not NARROW.fullmatch(name)
+
+
+def floats(engine, at, names):
+    """The cases among these that compute in floats."""
+    found, names, step = set(), sorted(names), 200
+    for first in range(0, len(names), step):
+        some = names[first : first + step]
+        command = [engine, "info", "--json", *(model_of(os.path.join(at, name)) for name in some)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
+        if done.returncode != 0:
+            sys.exit("%s ended with %d: %s" % (" ".join(command[:3]), done.returncode, done.stderr[-2000:]))
+        models = json.loads(done.stdout)["models"]
+        found.update(name for name, model in zip(some, models, strict=True) if computes_in_floats(model, name))
+    return found
+
+
+COLUMNS = ("cases", "reference", "xnnpack", "float", "float_xnnpack")
+HEADS = "cases | right on reference | strictly on xnnpack | float | of them strictly on xnnpack | percent"
 
 
 def total(rows):
     out = collections.Counter()
     for row in rows:
         out.update(row)
-    return [out[c] for c in COLUMNS]
+    return out
+
+
+def cells(row):
+    """The columns of a row, and what part of the float cases runs strictly on xnnpack."""
+    part = "%.1f" % (100 * row["float_xnnpack"] / row["float"]) if row["float"] else "-"
+    return " | ".join([str(row[c]) for c in COLUMNS] + [part])
+
+
+def head(first, second):
+    return ["| %s | %s | %s |\n" % (first, second, HEADS), "|---" * 8 + "|\n"]
 
 
 def table(counts):
     """A row for each exporter and family."""
-    lines = ["| exporter | family | cases | right on reference | strictly on xnnpack |\n", "|---|---|---|---|---|\n"]
-    for (exporter, family), row in sorted(counts.items()):
-        lines.append("| %s | %s | %d | %d | %d |\n" % (exporter, family, *(row[c] for c in COLUMNS)))
-    return "".join(lines)
+    rows = ["| %s | %s | %s |\n" % (*key, cells(row)) for key, row in sorted(counts.items())]
+    return "".join(head("exporter", "family") + rows)
 
 
 def table_sums(counts):
     """A row for each exporter, and one for all."""
-    lines = ["| exporter | families | cases | right on reference | strictly on xnnpack |\n", "|---|---|---|---|---|\n"]
+    lines = head("exporter", "families")
     for exporter in sorted({e for e, _ in counts}):
         rows = [row for (e, _), row in counts.items() if e == exporter]
-        lines.append("| %s | %d | %d | %d | %d |\n" % (exporter, len(rows), *total(rows)))
-    lines.append("| all | %d | %d | %d | %d |\n" % (len(counts), *total(counts.values())))
+        lines.append("| %s | %d | %s |\n" % (exporter, len(rows), cells(total(rows))))
+    lines.append("| all | %d | %s |\n" % (len(counts), cells(total(counts.values()))))
     return "".join(lines)
 
 
@@ -109,6 +152,7 @@ def main():
     verbose, update = "--verbose" in arguments, "--update" in arguments
     engine = os.path.join(os.path.abspath(arguments[0]), "penstock-engine")
     rules, problems, counts, other = expected(), [], collections.defaultdict(collections.Counter), 0
+    wide = None
     with tempfile.TemporaryDirectory() as scratch:
         if folder is None:
             unpack(scratch)
@@ -117,10 +161,13 @@ def main():
         for backend in ("reference", "xnnpack"):
             rows = verify(engine, backend, at)
             backends += rows is not None
+            wide = floats(engine, at, {name for name, _, _ in rows}) if wide is None else wide
             for name, result, reason in rows or []:
                 row, why = counts[tuple(name.split("/")[:2])], listed(rules, name)
                 row["cases"] += backend == "reference"
                 row[backend] += result == "pass"
+                row["float"] += backend == "reference" and name in wide
+                row["float_xnnpack"] += backend == "xnnpack" and name in wide and result == "pass"
                 bad = result != "pass" if backend == "reference" else result == "fail"
                 if verbose and (bad or result != "pass"):
                     print("%s %s %s: %s" % (backend, result, name, reason))
