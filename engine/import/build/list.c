@@ -140,8 +140,7 @@ static uint32_t sequence_set_growing(struct build *b, uint32_t list, uint32_t at
     return y;
 }
 
-/* A list that is a tensor, with zeros behind it where it has fewer than `need` items (an i64 scalar). */
-static uint32_t lengthened(struct build *b, uint32_t list, uint32_t need)
+uint32_t tf_list_lengthened(struct build *b, uint32_t list, uint32_t need)
 {
     uint32_t shape = build_1(b, OP_Shape, list), have = build_slice(b, shape, 0, 0, 1, 1);
     uint32_t more = build_2(b, OP_Sub, build_reshape(b, need, (int64_t[]){1}, 1), have);
@@ -158,7 +157,7 @@ uint32_t tf_list_set_growing(struct build *b, uint32_t list, uint32_t at, uint32
     list = tf_list_for(b, list, item);
     if (tf_list_is_sequence(b, list))
         return sequence_set_growing(b, list, at, item);
-    return tf_row_set(b, lengthened(b, list, build_2(b, OP_Add, at, build_i64_scalar(b, 1))), at, item);
+    return tf_row_set(b, tf_list_lengthened(b, list, build_2(b, OP_Add, at, build_i64_scalar(b, 1))), at, item);
 }
 
 /* Places (int64, in one dimension) lie below this i64 scalar. */
@@ -175,7 +174,7 @@ uint32_t tf_list_scatter(struct build *b, uint32_t list, uint32_t places, uint32
         build_miss(b, "TensorListScatterIntoExistingList of items whose shape the file does not tell");
         return VALUE_NONE;
     }
-    uint32_t whole = lengthened(b, list, behind_all(b, places));
+    uint32_t whole = tf_list_lengthened(b, list, behind_all(b, places));
     return build_3(b, OP_ScatterND, whole, build_unsqueeze(b, places, 1), rows);
 }
 
@@ -199,7 +198,7 @@ uint32_t tf_list_split(struct build *b, uint32_t rows, uint32_t lengths)
 
 uint32_t tf_list_resize(struct build *b, uint32_t list, uint32_t count, uint32_t item)
 {
-    uint32_t rows = lengthened(b, tf_list_stack(b, list, item), count), begin = build_i64(b, (int64_t[]){0}, 1);
+    uint32_t rows = tf_list_lengthened(b, tf_list_stack(b, list, item), count), begin = build_i64(b, (int64_t[]){0}, 1);
     uint32_t in[] = {rows, begin, build_reshape(b, count, (int64_t[]){1}, 1), begin};
     return build_op(b, OP_Slice, in, 4);
 }

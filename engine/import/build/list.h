@@ -29,6 +29,8 @@ uint32_t tf_list_scatter(struct build *b, uint32_t list, uint32_t places, uint32
 /* A list of these rows, of at least `count` items (an i64 scalar; VALUE_NONE: as many as the places need). */
 uint32_t tf_list_scattered(struct build *b, uint32_t rows, uint32_t places, uint32_t count);
 uint32_t tf_list_split(struct build *b, uint32_t rows, uint32_t lengths); /* items of so many rows; lengths: int64 */
+/* A list that is a tensor, with zeros behind it where it has fewer than `need` items (an i64 scalar). */
+uint32_t tf_list_lengthened(struct build *b, uint32_t list, uint32_t need);
 uint32_t tf_list_resize(struct build *b, uint32_t list, uint32_t count, uint32_t item);
 /* One tensor: [n, ...] (item: as for tf_list_reserve, the shape of a list without items), or the items joined along their first dimension. */
 uint32_t tf_list_stack(struct build *b, uint32_t list, uint32_t item);

@@ -4,9 +4,10 @@
 
 #include "graph/infer.h"
 #include "import/build/list.h"
+#include "import/build/loop.h"
 
-/* A list of zeros as tf_list_reserve makes it when it knows no shape: how many items, as a list of one integer; VALUE_NONE: another list. */
-static uint32_t fresh_length(const struct build *b, uint32_t list)
+/* As tf_list_reserve makes it when it knows no shape. */
+uint32_t tf_list_fresh(const struct build *b, uint32_t list)
 {
     const struct value *v = build_value(b, list);
     const struct node *split = v && v->producer != NODE_NONE ? &b->g->nodes[v->producer] : NULL;
@@ -34,7 +35,7 @@ static uint32_t item_set(const struct graph *body, uint32_t value)
     return erased != NODE_NONE && body->nodes[erased].op == OP_SequenceErase ? n->in[1] : VALUE_NONE;
 }
 
-static struct shape shape_outside(struct build *b, uint32_t value)
+static struct shape shape_outside(struct build *b, uint32_t value, int64_t open)
 {
     struct shape s = shape_unknown();
     int32_t rank = build_rank(b, value);
@@ -42,23 +43,22 @@ static struct shape shape_outside(struct build *b, uint32_t value)
         return s;
     s.rank = rank;
     for (int32_t d = 0; d < rank; d++)
-        s.dim[d] = build_dim(b, value, d);
+        s.dim[d] = build_dim(b, value, d) < 0 ? open : build_dim(b, value, d);
     return s;
 }
 
-/* Shapes of the body's inputs: turn, condition, what is carried, captures. */
-static struct shape *shapes_in(struct build *b, const struct graph *body, const uint32_t *start, uint32_t count,
-                               const uint32_t *captures)
+struct shape *tf_loop_shapes(struct build *b, const struct graph *body, const struct loop_feed *feed, int64_t open)
 {
     struct shape *shapes = calloc((size_t)body->input_count + 1, sizeof *shapes);
     for (uint32_t i = 0; shapes && i < body->input_count; i++) {
-        uint32_t outside = i < 2                        ? VALUE_NONE
-                           : i < 2 + count              ? start[i - 2]
-                           : captures && i >= 2 + count ? captures[i - 2 - count]
-                                                        : VALUE_NONE;
+        uint32_t behind = i < 2 + feed->count ? UINT32_MAX : i - 2 - feed->count;
+        uint32_t outside = i < 2                          ? VALUE_NONE
+                           : i < 2 + feed->count          ? feed->start[i - 2]
+                           : behind < feed->capture_count ? feed->captures[behind]
+                                                          : VALUE_NONE;
         shapes[i] = i < 2                   ? shape_scalar()
                     : outside == VALUE_NONE ? body->values[body->inputs[i]].shape
-                                            : shape_outside(b, outside);
+                                            : shape_outside(b, outside, open);
     }
     return shapes;
 }
@@ -78,7 +78,7 @@ static bool turns_alike(const struct graph *body, const struct shape_env *env, c
 /* The list anew, as a tensor, when the item's shape is known. */
 static bool list_shape(struct build *b, uint32_t *list, const struct shape *item)
 {
-    uint32_t length = fresh_length(b, *list);
+    uint32_t length = tf_list_fresh(b, *list);
     if (!shape_known(item) || item->rank >= PEN_MAX_RANK || length == VALUE_NONE)
         return false;
     uint32_t dims = build_i64(b, item->dim, (uint32_t)item->rank);
@@ -92,10 +92,14 @@ bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, 
     struct shape_env *env = NULL;
     bool any = false, changed = false;
     for (uint32_t i = 0; i < count && b->status == PEN_OK; i++)
-        any |= tf_list_is_sequence(b, start[i]) && fresh_length(b, start[i]) != VALUE_NONE;
+        any |= tf_list_is_sequence(b, start[i]) && tf_list_fresh(b, start[i]) != VALUE_NONE;
     if (!any || b->missing->count > 0 || body->output_count != count + 1)
         return false;
-    struct shape *shapes = shapes_in(b, body, start, count, captures);
+    const struct loop_feed feed = {.start = start,
+                                   .captures = captures,
+                                   .count = count,
+                                   .capture_count = captures ? body->input_count - 2 - count : 0};
+    struct shape *shapes = tf_loop_shapes(b, body, &feed, SHAPE_DIM_UNKNOWN);
     if (shapes && shape_env_new(body, shapes, NULL, false, &env, NULL) == PEN_OK &&
         turns_alike(body, env, shapes, count)) {
         for (uint32_t i = 0; i < count; i++) {
@@ -111,7 +115,7 @@ bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, 
 
 uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item)
 {
-    struct shape shape = shape_outside(b, item);
+    struct shape shape = shape_outside(b, item, SHAPE_DIM_UNKNOWN);
     if (tf_list_is_sequence(b, list))
         (void)list_shape(b, &list, &shape);
     return list;
@@ -119,7 +123,7 @@ uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item)
 
 uint32_t tf_list_for_rows(struct build *b, uint32_t list, uint32_t rows)
 {
-    struct shape shape = shape_outside(b, rows);
+    struct shape shape = shape_outside(b, rows, SHAPE_DIM_UNKNOWN);
     if (shape.rank > 0) {
         shape.rank--;
         memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof shape.dim[0]);

@@ -4,6 +4,7 @@
 
 #include "graph/internal.h"
 #include "import/build/list.h"
+#include "import/build/loop.h"
 #include "import/tfjs/reader.h"
 
 #define EXPANSIONS_MAX 10000
@@ -274,11 +275,8 @@ static void while_run(struct call *c, struct loop *l)
         g = loop_graph(c, l, in + 2);
     if (!g || b->status != PEN_OK || b->missing->count > 0)
         return;
-    in[1] = first;
-    build_many(b, OP_Loop, in, 2 + l->carried, out, l->carried);
-    build_graph(b, ATTR_body, g);
-    build_int(b, ATTR_carried, l->carried);
-    tf_list_kinds(b, out, l->carried, g, 1);
+    const struct loop_feed feed = {.first = first, .start = in + 2, .count = l->carried};
+    tf_loop(b, g, &feed, out);
     at = 0;
     for (uint32_t i = 0; i < n; i++)
         js_give(c, i, l->fixed[i] ? c->in[i] : out[at++]);

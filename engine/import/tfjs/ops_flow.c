@@ -4,6 +4,7 @@
 
 #include "graph/internal.h"
 #include "import/build/list.h"
+#include "import/build/loop.h"
 #include "import/tfjs/flow.h"
 
 /* ---- branches ---------------------------------------------------------------------------------------------------------- */
@@ -161,17 +162,11 @@ static uint32_t first_condition(struct call *c, const struct loop *l, const uint
 static void loop_emit(struct call *c, const struct loop *l, struct graph *g, const struct captures *captures,
                       uint32_t first, const uint32_t *start)
 {
-    uint32_t n = l->count, *in = js_ids_new(c, 2 + n + captures->count), *out = js_ids_new(c, n);
-    if (!in || !out)
+    uint32_t n = l->count, *out = js_ids_new(c, n);
+    const struct loop_feed feed = {first, start, captures->outer, n, captures->count};
+    if (!out)
         return;
-    in[1] = first;
-    memcpy(in + 2, start, n * sizeof *in);
-    memcpy(in + 2 + n, captures->count ? captures->outer : in, captures->count * sizeof *in);
-    build_many(c->b, OP_Loop, in, 2 + n + captures->count, out, n);
-    build_graph(c->b, ATTR_body, g);
-    build_int(c->b, ATTR_carried, n);
-    for (uint32_t i = 0; i < n && c->b->status == PEN_OK; i++)
-        c->b->g->values[out[i]].kind = c->b->g->values[start[i]].kind;
+    tf_loop(c->b, g, &feed, out);
     for (uint32_t k = 0; k < c->s->count && c->b->status == PEN_OK; k++) { /* all its Exits at once */
         struct gnode *exit = &c->s->nodes[k];
         for (uint32_t i = 0; js_is(exit, "Exit") && i < n; i++) {

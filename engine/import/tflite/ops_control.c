@@ -1,6 +1,7 @@
 /* Control flow: bodies are subgraphs that see only what they are fed. */
 #include "graph/internal.h"
 #include "import/build/list.h"
+#include "import/build/loop.h"
 #include "import/tflite/reader.h"
 
 static uint32_t subgraph_option(const struct call *c, unsigned field)
@@ -147,12 +148,8 @@ void lower_while(struct call *c)
         return;
     if (b->missing->count > 0)
         return;
-    in[0] = VALUE_NONE;
-    in[1] = first;
-    build_many(b, OP_Loop, in, 2 + count, out, count);
-    build_graph(b, ATTR_body, body);
-    build_int(b, ATTR_carried, count);
-    tf_list_kinds(b, out, count, body, 1);
+    const struct loop_feed feed = {.first = first, .start = in + 2, .count = count};
+    tf_loop(b, body, &feed, out);
     give_all(c, out);
 }
 
