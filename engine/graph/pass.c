@@ -61,18 +61,23 @@ static enum pen_status run_all(struct graph *g, const struct pass_options *optio
     return status == PEN_OK ? trim(g) : status;
 }
 
-/* Taking a branch may make the condition of the next known. */
-static enum pen_status run_branches(struct graph *g, struct pass_report *report, struct pen_error *reterr)
+/* Taking a branch, or writing the turns of a loop, may make the condition of the next known; so may lists whose items are known one by one. */
+static enum pen_status run_branches(struct graph *g, const struct pass_options *options, struct pass_report *report,
+                                    struct pen_error *reterr)
 {
     bool any = false;
     for (uint32_t i = 0; i < g->node_count; i++)
-        any = any || (!g->nodes[i].dead && g->nodes[i].op == OP_If);
+        any = any || (!g->nodes[i].dead && (g->nodes[i].op == OP_If || g->nodes[i].op == OP_Loop));
     enum pen_status status = PEN_OK;
-    for (uint32_t before = UINT32_MAX; any && status == PEN_OK && before != report->branches;) {
-        before = report->branches;
+    for (uint32_t before = UINT32_MAX; any && status == PEN_OK && before != report->branches + report->unrolled;) {
+        before = report->branches + report->unrolled;
         status = pass_fold(g, &report->folded, reterr);
-        if (status == PEN_OK)
+        if (status == PEN_OK && wanted(options, PASS_BRANCH))
             status = pass_branch(g, &report->branches, reterr);
+        if (status == PEN_OK && wanted(options, PASS_UNROLL))
+            status = pass_unroll(g, &report->unrolled, reterr);
+        if (status == PEN_OK && report->unrolled > 0 && wanted(options, PASS_DEAD))
+            status = pass_dead(g, &report->dead);
     }
     return status;
 }
@@ -128,8 +133,8 @@ enum pen_status pass_run(struct graph *g, const struct pass_options *options, st
     enum pen_status status = quantised && options->fuse && wanted(options, PASS_QUANTISE)
                                  ? pass_qdq(g, &report.quantised, reterr)
                                  : PEN_OK; /* before weights fold */
-    if (status == PEN_OK && options->fold && wanted(options, PASS_BRANCH))
-        status = run_branches(g, &report, reterr);
+    if (status == PEN_OK && options->fold)
+        status = run_branches(g, options, &report, reterr);
     if (status == PEN_OK)
         status = run_children(g, options, &report, reterr);
     if (status == PEN_OK)

@@ -13,6 +13,7 @@ enum pass_id {
     PASS_PROMOTE,
     PASS_QUANTISE,
     PASS_BRANCH,
+    PASS_UNROLL,
     PASS_DEAD,
     PASS_FOLD,
     PASS_COMMON,
@@ -40,7 +41,7 @@ struct pass_options {
 
 struct pass_report {
     uint32_t nodes_before, nodes_after, folded, batch_norms, activations, pads, transposes_added, transposes_removed,
-        common, dead, branches, quantised, formulas, affines, gemms, shuffles;
+        common, dead, branches, unrolled, quantised, formulas, affines, gemms, shuffles;
 };
 
 enum pen_status pass_run(struct graph *g, const struct pass_options *options, struct pass_report *ret_report,
@@ -56,7 +57,9 @@ enum pen_status pass_shuffle(struct graph *g, uint32_t *ret_count, struct pen_er
 enum pen_status pass_qdq(struct graph *g, uint32_t *ret_count,
                          struct pen_error *reterr); /* operators between floats made of bytes and bytes again */
 enum pen_status pass_branch(struct graph *g, uint32_t *ret_count,
-                            struct pen_error *reterr);             /* an If whose condition is a constant */
+                            struct pen_error *reterr); /* an If whose condition is a constant */
+enum pen_status pass_unroll(struct graph *g, uint32_t *ret_count,
+                            struct pen_error *reterr);             /* a Loop of a few turns whose shapes differ */
 enum pen_status pass_common(struct graph *g, uint32_t *ret_count); /* common subexpressions */
 
 #endif

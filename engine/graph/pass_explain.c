@@ -15,6 +15,8 @@ static const struct pass_text {
                        "QuantizeLinear stay: what makes their input has no integer form, or other readers"},
     [PASS_BRANCH] = {"branch", "If took the branch of a constant condition", "the model has no If",
                      "If stay: their conditions are computed"},
+    [PASS_UNROLL] = {"unroll", "Loop of a few turns became its turns", "the model has no Loop",
+                     "Loop stay: all turns have the same shapes, or their number is not known, or they are many"},
     [PASS_DEAD] = {"dead", "nodes had no effect and are gone", "each node has an effect", NULL},
     [PASS_FOLD] = {"fold", "nodes were computed from constants", "no node has constants alone as inputs", NULL},
     [PASS_COMMON] = {"common", "nodes were the same as another", "no two nodes compute the same", NULL},
@@ -84,6 +86,7 @@ void pass_count(const struct graph *g, struct pass_census *ret_census)
         if (!n->dead) {
             ret_census->nodes[PASS_QUANTISE] += n->op == OP_QuantizeLinear;
             ret_census->nodes[PASS_BRANCH] += n->op == OP_If;
+            ret_census->nodes[PASS_UNROLL] += n->op == OP_Loop;
             ret_census->nodes[PASS_PAD] += n->op == OP_Pad;
             ret_census->nodes[PASS_BATCH_NORM] += n->op == OP_BatchNormalization;
             ret_census->nodes[PASS_ACTIVATION] += is_activation(n->op);
@@ -98,6 +101,7 @@ static uint32_t done_of(const struct pass_report *r, enum pass_id pass, const st
     const uint32_t done[PASS_COUNT] = {
         [PASS_QUANTISE] = r->quantised,
         [PASS_BRANCH] = r->branches,
+        [PASS_UNROLL] = r->unrolled,
         [PASS_DEAD] = r->dead,
         [PASS_FOLD] = r->folded,
         [PASS_COMMON] = r->common,
@@ -118,7 +122,8 @@ static uint32_t done_of(const struct pass_report *r, enum pass_id pass, const st
 /* It was not to run: why. NULL: it was. */
 static const char *kept_out(const struct pass_options *options, enum pass_id pass)
 {
-    bool folds = pass == PASS_DEAD || pass == PASS_FOLD || pass == PASS_COMMON || pass == PASS_BRANCH;
+    bool folds =
+        pass == PASS_DEAD || pass == PASS_FOLD || pass == PASS_COMMON || pass == PASS_BRANCH || pass == PASS_UNROLL;
     if ((options->off & 1u << pass) != 0) {
         return "it was left out by name";
     }

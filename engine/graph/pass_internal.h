@@ -45,6 +45,8 @@ uint32_t rewrite_node(struct rewrite *r, enum op op, const char *name, const uin
 /* Marks the change failed; gives false. */
 bool rewrite_failed(struct rewrite *r, enum pen_status status);
 
+/* pass_unroll.c: how many turns of this node would be written out, given the facts of the graph's values; 0: none. */
+int64_t unroll_turns(const struct graph *g, const struct node *n, const struct fact *facts);
 /* simplify_sequence.c: an element of a sequence, or its elements side by side, without the sequence. True when it was done. */
 bool simplify_sequence(struct rewrite *r, uint32_t node);
 /* pass_simplify.c: views of views, no-ops, casts whose target is known. *ret_count grows by the nodes removed. */

@@ -17,12 +17,28 @@ struct counting {
     bool cond;
 };
 
-static bool has_subgraphs(const struct graph *g)
+/* With loops inside, each turn would count the turns of those: that takes long. */
+static bool has_loops(const struct graph *g)
 {
     bool found = false;
-    for (uint32_t i = 0; i < g->node_count && !found; i++)
-        found = !g->nodes[i].dead && (op_def(g->nodes[i].op)->traits & OP_CONTROL) != 0;
+    for (uint32_t i = 0; i < g->node_count && !found; i++) {
+        const struct node *n = &g->nodes[i];
+        found = !n->dead && (n->op == OP_Loop || n->op == OP_Scan);
+        for (uint32_t a = 0; a < n->attr_count && !found && !n->dead; a++)
+            found = n->attrs[a].type == ATTR_GRAPH && has_loops(n->attrs[a].graph);
+    }
     return found;
+}
+
+/* Of the body and its branches. */
+static int64_t nodes_of(const struct graph *g)
+{
+    int64_t nodes = g->node_count;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        for (uint32_t a = 0; a < g->nodes[i].attr_count; a++)
+            nodes += g->nodes[i].attrs[a].type == ATTR_GRAPH ? nodes_of(g->nodes[i].attrs[a].graph) : 0;
+    }
+    return nodes;
 }
 
 /* The body hands its condition on: the number of turns alone ends it. */
@@ -74,7 +90,7 @@ static bool turn_once(struct counting *k)
 
 static int64_t count(struct counting *k, int64_t most)
 {
-    int64_t limit = NODES_MAX / ((int64_t)k->body->node_count + 1);
+    int64_t limit = NODES_MAX / (nodes_of(k->body) + 1);
     while (k->cond && k->turn < most) {
         if (k->turn >= limit || !turn_once(k))
             return SHAPE_DIM_UNKNOWN;
@@ -112,7 +128,7 @@ int64_t turns_count(const struct infer *c, const struct graph *body, const struc
     most = most > 0 ? most : 0;
     if (!k.cond || never_ends(body))
         return !k.cond ? 0 : most < INT64_MAX ? most : SHAPE_DIM_UNKNOWN;
-    if (!has_subgraphs(body) && begin(&k, c))
+    if (!has_loops(body) && begin(&k, c))
         turns = count(&k, most);
     free((void *)k.data);
     free(k.now);

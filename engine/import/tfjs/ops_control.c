@@ -103,20 +103,23 @@ static void partitioned_call(struct call *c)
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------------ */
 
-/* An argument inside a body: a constant stays one, anything else is an input of the body. */
+/* An argument inside a body: a constant stays one, anything else is an input of the body. same: it is what stands outside, on every turn. */
 static uint32_t argument_make(struct call *c, struct build *inner, const cJSON *f, uint32_t index, uint32_t outer,
-                              bool constant)
+                              bool same)
 {
     const struct value *v = build_value(c->b, outer);
     const cJSON *arg = cJSON_GetArrayItem(tfjs_json_get(tfjs_json_get(f, "signature"), "inputArg"), (int)index);
     const char *name = tfjs_json_text(arg, "name"), *type = tfjs_json_text(arg, "type");
     struct shape shape = shape_unknown();
+    int32_t d = 0;
     if (!v || inner->status != PEN_OK)
         return VALUE_NONE;
-    if (constant && v->data && v->dtype != PEN_DTYPE_STRING)
+    if (same && v->data && v->dtype != PEN_DTYPE_STRING)
         return build_const(inner, v->dtype, &v->shape, v->data, v->bytes, false);
     bool list = type && strcmp(type, "DT_VARIANT") == 0;
     enum pen_dtype dtype = list ? build_dtype(c->b, outer) : js_dtype(tfjs_json_get(arg, "type"));
+    for (shape.rank = same && !list ? build_rank(c->b, outer) : shape.rank; d < shape.rank; d++)
+        shape.dim[d] = build_dim(c->b, outer, d);
     uint32_t id = build_input(inner, name ? name : "", name ? strlen(name) : 0,
                               dtype == PEN_DTYPE_NONE ? PEN_DTYPE_F32 : dtype, &shape);
     if (id != VALUE_NONE && list)
@@ -229,7 +232,8 @@ static void loop_body(struct call *c, struct loop *l, struct build *inner, const
     if (!args || !out || !outs)
         return;
     for (uint32_t i = 0; i < n; i++)
-        args[i] = argument_make(c, inner, l->body, i, l->fixed[i] ? c->in[i] : start[carried++], l->fixed[i]);
+        args[i] =
+            argument_make(c, inner, l->body, i, l->fixed[i] ? c->in[i] : start[carried++], passes_through(l->body, i));
     inline_into(c, inner, l->body, args, n, out, n);
     for (uint32_t i = 0; i < n; i++)
         out[i] = l->fixed[i] ? args[i] : out[i];
