@@ -119,16 +119,20 @@ static bool elements_joined(struct rewrite *r, uint32_t node)
     return replace(r, made, node);
 }
 
-/* All pieces of a split side by side again. */
+/* All pieces of a split side by side again: what was split. */
 static bool pieces_rejoined(struct rewrite *r, uint32_t node)
 {
-    const struct node *n = &r->g->nodes[node], *from = rewrite_maker(r, n->in[0]);
+    struct node *n = &r->g->nodes[node];
+    const struct node *from = rewrite_maker(r, n->in[0]);
     if (!from || from->op != OP_SplitToSequence)
         return false;
     bool listed = from->in_count > 1 && from->in[1] != VALUE_NONE;
     bool apart = !listed && node_int(from, ATTR_keepdims, 1) == 0;
-    return apart == (node_int(n, ATTR_new_axis, 0) != 0) && node_int(n, ATTR_axis, 0) == node_int(from, ATTR_axis, 0) &&
-           rewrite_bypass(r, node, from->in[0]);
+    if (apart != (node_int(n, ATTR_new_axis, 0) != 0) || node_int(n, ATTR_axis, 0) != node_int(from, ATTR_axis, 0))
+        return false;
+    r->status = uses_set(&r->uses, node, 0, from->in[0]);
+    n->op = OP_Identity;
+    return r->status == PEN_OK;
 }
 
 /* ---- lists that change ------------------------------------------------------------------------------------------------------- */

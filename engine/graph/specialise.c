@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/annotate.h"
+#include "graph/pass_internal.h"
 
 /* Per value: */
 enum {
@@ -39,7 +40,8 @@ bool specialise_possible(const struct graph *g)
             return true;
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!g->nodes[i].dead && (g->nodes[i].op == OP_If || rank_open(g, &g->nodes[i])))
+        const enum op op = g->nodes[i].op;
+        if (!g->nodes[i].dead && (op == OP_If || op == OP_Loop || rank_open(g, &g->nodes[i])))
             return true;
     }
     return false;
@@ -88,11 +90,13 @@ static void mark_wanted(const struct graph *g, const struct shape_env *env, uint
     }
 }
 
-/* An If, or an output's rank, that these shapes settle. */
+/* An If, the turns of a Loop, or an output's rank, that these shapes settle. */
 static bool settled_by_shapes(const struct graph *g, const struct shape_env *env, const struct node *n)
 {
     if (n->op == OP_If)
         return !g->values[n->in[0]].data && env->facts[n->in[0]].data;
+    if (n->op == OP_Loop)
+        return unroll_turns(g, n, env->facts) > 0;
     for (uint32_t k = 0; k < n->out_count; k++) {
         const struct value *v = node_out(g, n, k);
         if (v && v->kind == VALUE_TENSOR && v->shape.rank < 0 && env->facts[n->out[k]].shape.rank >= 0)
