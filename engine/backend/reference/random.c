@@ -113,16 +113,25 @@ double random_normal(struct random *r)
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586477 * random_uniform(r));
 }
 
+void random_fill(const struct node *n, void *y, enum pen_dtype dtype, int64_t count)
+{
+    bool normal = n->op == OP_RandomNormal || n->op == OP_RandomNormalLike;
+    double a = (double)node_float(n, normal ? ATTR_mean : ATTR_low, 0.0f);
+    double b = (double)node_float(n, normal ? ATTR_scale : ATTR_high, 1.0f);
+    struct random r;
+    random_init(&r, n);
+    for (int64_t i = 0; i < count; i++) {
+        store_one_f64(y, dtype, i, normal ? a + b * random_normal(&r) : a + (b - a) * random_uniform(&r));
+    }
+}
+
 /* RandomUniform, RandomNormal and their Like forms. */
 enum pen_status kernel_random(struct kernel_call *k)
 {
-    bool like = k->n->in_count > 0, normal = k->n->op == OP_RandomNormal || k->n->op == OP_RandomNormalLike;
+    bool like = k->n->in_count > 0;
     struct shape shape = {.rank = 0};
     uint32_t count = 0;
     const int64_t *dims = node_ints(k->n, ATTR_shape, &count);
-    double a = (double)node_float(k->n, normal ? ATTR_mean : ATTR_low, 0.0f);
-    double b = (double)node_float(k->n, normal ? ATTR_scale : ATTR_high, 1.0f);
-    struct random r;
     if (!like && (dims == NULL || count > PEN_MAX_RANK)) {
         return kernel_fail(k, PEN_ERR_INVALID, "shape has %u items", count);
     }
@@ -130,9 +139,8 @@ enum pen_status kernel_random(struct kernel_call *k)
     enum pen_dtype def = like && element_class(k->in[0].dtype) == ELEMENT_FLOAT ? k->in[0].dtype : PEN_DTYPE_F32;
     enum pen_dtype dtype = (enum pen_dtype)node_int(k->n, ATTR_dtype, def);
     enum pen_status status = kernel_output(k, 0, dtype, &shape);
-    random_init(&r, k->n);
-    for (int64_t i = 0; status == PEN_OK && i < shape_elements(&shape); i++) {
-        store_one_f64(k->out[0].data, dtype, i, normal ? a + b * random_normal(&r) : a + (b - a) * random_uniform(&r));
+    if (status == PEN_OK) {
+        random_fill(k->n, k->out[0].data, dtype, shape_elements(&shape));
     }
     return status;
 }
@@ -152,30 +160,54 @@ enum pen_status kernel_bernoulli(struct kernel_call *k)
 }
 
 /* As TensorFlow.js draws them: each row begins with the seed, and sums of probabilities are single precision. */
-static void draw_alea(struct kernel_call *k, const double *p, int64_t classes, enum pen_dtype dtype, int64_t at,
-                      int64_t draws)
+static void draw_alea(const struct node *n, const double *p, const struct random_rows *rows, int64_t at)
 {
     double most = -(double)INFINITY;
     float sum = 0.0f;
     struct random r;
-    random_init(&r, k->n);
-    for (int64_t c = 0; c < classes; c++) {
+    random_init(&r, n);
+    for (int64_t c = 0; c < rows->classes; c++) {
         most = p[c] > most ? p[c] : most;
     }
-    for (int64_t c = 0; c < classes; c++) {
+    for (int64_t c = 0; c < rows->classes; c++) {
         sum += (float)exp(p[c] - most);
     }
-    for (int64_t i = 0; i < draws; i++) {
+    for (int64_t i = 0; i < rows->draws; i++) {
         double drawn = random_uniform(&r);
         float reached = 0.0f;
         int64_t c = 0;
-        for (; c + 1 < classes; c++) {
+        for (; c + 1 < rows->classes; c++) {
             reached += (float)exp(p[c] - most) / sum;
             if (drawn < (double)reached) {
                 break;
             }
         }
-        store_one_i64(k->out[0].data, dtype, at + i, c);
+        store_one_i64(rows->y, rows->y_dtype, at + i, c);
+    }
+}
+
+void random_draw(const struct node *n, const struct random_rows *rows, double *p)
+{
+    struct random r;
+    random_init(&r, n);
+    for (int64_t row = 0; row < rows->count; row++) {
+        double sum = 0.0;
+        load_f64(rows->x, rows->x_dtype, row * rows->classes, 1, rows->classes, p);
+        if (r.alea) {
+            draw_alea(n, p, rows, row * rows->draws);
+            continue;
+        }
+        for (int64_t c = 0; c < rows->classes; c++) {
+            sum += p[c] = exp(p[c]);
+        }
+        for (int64_t i = 0; i < rows->draws; i++) {
+            double left = random_uniform(&r) * sum;
+            int64_t c = 0;
+            while (c + 1 < rows->classes && left >= p[c]) {
+                left -= p[c++];
+            }
+            store_one_i64(rows->y, rows->y_dtype, row * rows->draws + i, c);
+        }
     }
 }
 
@@ -183,38 +215,22 @@ static void draw_alea(struct kernel_call *k, const double *p, int64_t classes, e
 enum pen_status kernel_multinomial(struct kernel_call *k)
 {
     const struct rt_value *x = &k->in[0];
-    int64_t draws = node_int(k->n, ATTR_sample_size, 1);
-    enum pen_dtype dtype = (enum pen_dtype)node_int(k->n, ATTR_dtype, PEN_DTYPE_I32);
-    struct random r;
-    if (x->shape.rank != 2 || draws < 0 || x->shape.dim[1] < 1) {
+    struct random_rows rows = {.draws = node_int(k->n, ATTR_sample_size, 1), .x = x->data, .x_dtype = x->dtype};
+    if (x->shape.rank != 2 || rows.draws < 0 || x->shape.dim[1] < 1) {
         return kernel_fail(k, PEN_ERR_SHAPE, "needs rows of probabilities");
     }
-    int64_t classes = x->shape.dim[1];
-    struct shape out = shape_of(2, (const int64_t[]){x->shape.dim[0], draws});
-    enum pen_status status = kernel_output(k, 0, dtype, &out);
-    double *p = kernel_scratch(k, (size_t)classes * sizeof *p);
+    rows.count = x->shape.dim[0];
+    rows.classes = x->shape.dim[1];
+    rows.y_dtype = (enum pen_dtype)node_int(k->n, ATTR_dtype, PEN_DTYPE_I32);
+    struct shape out = shape_of(2, (const int64_t[]){rows.count, rows.draws});
+    enum pen_status status = kernel_output(k, 0, rows.y_dtype, &out);
+    double *p = kernel_scratch(k, (size_t)rows.classes * sizeof *p);
     if (status == PEN_OK && p == NULL) {
-        status = kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for %lld classes", (long long)classes);
+        status = kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for %lld classes", (long long)rows.classes);
     }
-    random_init(&r, k->n);
-    for (int64_t row = 0; status == PEN_OK && row < x->shape.dim[0]; row++) {
-        double sum = 0.0;
-        load_f64(x->data, x->dtype, row * classes, 1, classes, p);
-        if (r.alea) {
-            draw_alea(k, p, classes, dtype, row * draws, draws);
-            continue;
-        }
-        for (int64_t c = 0; c < classes; c++) {
-            sum += p[c] = exp(p[c]);
-        }
-        for (int64_t i = 0; i < draws; i++) {
-            double left = random_uniform(&r) * sum;
-            int64_t c = 0;
-            while (c + 1 < classes && left >= p[c]) {
-                left -= p[c++];
-            }
-            store_one_i64(k->out[0].data, dtype, row * draws + i, c);
-        }
+    rows.y = k->out[0].data;
+    if (status == PEN_OK) {
+        random_draw(k->n, &rows, p);
     }
     return status;
 }

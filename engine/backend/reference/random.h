@@ -22,5 +22,16 @@ struct random {
 void random_init(struct random *r, const struct node *n); /* from ATTR_alea, ATTR_seed, or from the clock */
 double random_uniform(struct random *r);                  /* [0, 1) */
 double random_normal(struct random *r);                   /* mean 0, deviation 1 */
+/* RandomUniform, RandomNormal and their Like forms: y [count]. */
+void random_fill(const struct node *n, void *y, enum pen_dtype dtype, int64_t count);
+
+/* Multinomial: x [count, classes] -> y [count, draws]. */
+struct random_rows {
+    int64_t count, classes, draws;
+    const void *x;
+    void *y;
+    enum pen_dtype x_dtype, y_dtype;
+};
+void random_draw(const struct node *n, const struct random_rows *rows, double *p); /* p: scratch [classes] */
 
 #endif

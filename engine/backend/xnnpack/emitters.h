@@ -58,6 +58,8 @@ extern const struct emitter emit_classes;         /* ClassScores, SVMClassifier,
 extern const struct emitter emit_topk;            /* TopK */
 extern const struct emitter emit_nbits;           /* MatMulNBits */
 extern const struct emitter emit_experts;         /* MoE */
+extern const struct emitter emit_random;          /* RandomNormal, RandomUniform and their Like forms */
+extern const struct emitter emit_draw;            /* Multinomial */
 extern const struct emitter emit_triangle;        /* Trilu */
 extern const struct emitter emit_flags;           /* IsInf, IsNaN */
 extern const struct emitter emit_col2im;          /* Col2Im */
