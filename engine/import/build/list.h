@@ -44,6 +44,11 @@ uint32_t tf_list_length(struct build *b, uint32_t list);  /* an i32 scalar */
  */
 bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, uint32_t count,
                     const uint32_t *captures);
+/*
+ * The same for a branch that puts items into lists: captures[i] stands outside for its input i. The lists stay the values they are, so nothing else may have read them.
+ * True: the branches must be written again.
+ */
+bool tf_lists_learn_branch(struct build *b, const struct graph *branch, const uint32_t *captures);
 /* The list into which this item goes: a reserved one takes the item's shape. */
 uint32_t tf_list_for(struct build *b, uint32_t list, uint32_t item);
 uint32_t tf_list_for_rows(struct build *b, uint32_t list, uint32_t rows);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/infer.h"
+#include "graph/internal.h"
 #include "import/build/list.h"
 #include "import/build/loop.h"
 
@@ -110,6 +111,59 @@ bool tf_lists_learn(struct build *b, const struct graph *body, uint32_t *start, 
     }
     shape_env_free(env);
     free(shapes);
+    return changed;
+}
+
+/* The input of the branch that is this list before items were put into it; input_count: none. *ret_item: the first of them. */
+static uint32_t list_put(const struct graph *branch, uint32_t value, uint32_t *ret_item)
+{
+    uint32_t at = 0;
+    for (uint32_t steps = 0; steps < branch->node_count; steps++) {
+        uint32_t producer = value == VALUE_NONE ? NODE_NONE : branch->values[value].producer;
+        const struct node *n = producer == NODE_NONE ? NULL : &branch->nodes[producer];
+        if (!n || (n->op != OP_Identity && n->op != OP_SequenceInsert && n->op != OP_SequenceErase))
+            break;
+        *ret_item = n->op == OP_SequenceInsert ? n->in[1] : *ret_item;
+        value = n->in[0];
+    }
+    while (at < branch->input_count && branch->inputs[at] != value)
+        at++;
+    return at;
+}
+
+/* The value stays, and is a tensor of zeros from now on. */
+static bool list_turn(struct build *b, uint32_t list, const struct shape *item)
+{
+    uint32_t made = list, split = b->g->values[list].producer;
+    if (graph_uses(b->g, list) > 0 || !list_shape(b, &made, item))
+        return false;
+    uint32_t maker = b->g->values[made].producer;
+    graph_kill(b->g, split);
+    graph_move_output(b->g, maker, b->g->values[made].producer_output, list);
+    b->g->values[list].kind = VALUE_TENSOR;
+    b->g->values[list].shape = shape_unknown();
+    shape_env_free(b->env); /* it took the value for a sequence */
+    b->env = NULL;
+    return true;
+}
+
+bool tf_lists_learn_branch(struct build *b, const struct graph *branch, const uint32_t *captures)
+{
+    bool changed = false;
+    for (uint32_t i = 0; branch && b->status == PEN_OK && b->missing->count == 0 && i < branch->output_count; i++) {
+        uint32_t item = VALUE_NONE, at = list_put(branch, branch->outputs[i], &item);
+        if (item == VALUE_NONE || at == branch->input_count || !tf_list_is_sequence(b, captures[at]) ||
+            tf_list_fresh(b, captures[at]) == VALUE_NONE)
+            continue;
+        struct shape *shapes = calloc((size_t)branch->input_count + 1, sizeof *shapes);
+        struct shape_env *env = NULL;
+        for (uint32_t k = 0; shapes && k < branch->input_count; k++)
+            shapes[k] = shape_outside(b, captures[k], SHAPE_DIM_UNKNOWN);
+        if (shapes && shape_env_new(branch, shapes, NULL, false, &env, NULL) == PEN_OK)
+            changed |= list_turn(b, captures[at], &env->facts[item].shape);
+        shape_env_free(env);
+        free(shapes);
+    }
     return changed;
 }
 

@@ -183,7 +183,14 @@ static void if_of(struct call *c)
     if (!yes || !no || !in || !out || c->in_count == 0)
         return;
     in[0] = c->in[0];
-    struct graph *first = branch_make(c, yes, outs, in, &count), *second = branch_make(c, no, outs, in, &count);
+    struct graph *first = branch_make(c, yes, outs, in, &count);
+    uint32_t behind = count;
+    struct graph *second = branch_make(c, no, outs, in, &count);
+    if (tf_lists_learn_branch(c->b, first, in + 1) || tf_lists_learn_branch(c->b, second, in + behind)) {
+        count = 1;
+        first = branch_make(c, yes, outs, in, &count);
+        second = branch_make(c, no, outs, in, &count);
+    }
     if (c->b->status != PEN_OK || c->b->missing->count > 0)
         return;
     build_many(c->b, OP_If, in, count, out, outs);

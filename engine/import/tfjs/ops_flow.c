@@ -30,6 +30,11 @@ static void merge_branches(struct call *c, const struct region *r, int yes)
     struct captures first = {0}, second = {0};
     uint32_t pred = js_scope_value(c->s, r->pred), out = VALUE_NONE;
     struct graph *a = branch_make(c, r, yes, &first), *b = branch_make(c, r, 1 - yes, &second);
+    if (tf_lists_learn_branch(c->b, a, first.outer) || tf_lists_learn_branch(c->b, b, second.outer)) {
+        first = second = (struct captures){0};
+        a = branch_make(c, r, yes, &first);
+        b = branch_make(c, r, 1 - yes, &second);
+    }
     uint32_t *in = js_ids_new(c, 1 + first.count + second.count);
     if (c->b->status != PEN_OK || c->b->missing->count > 0 || !in)
         return;
@@ -94,6 +99,16 @@ static uint32_t condition(struct scope *s, const struct scope *outer, const stru
     return js_scope_value(s, js_input_at(l->of.cond, 0));
 }
 
+/* The loop hands value i to its next turn as it came. */
+static bool comes_back(const struct call *c, const struct loop *l, uint32_t i)
+{
+    const struct gnode *n = js_node_in(c->s, l->merge[i], js_merge_back(c->s, l->merge[i]));
+    n = n ? js_node_in(c->s, n, 0) : NULL;
+    for (uint32_t step = 0; n && js_is(n, "Identity") && step < c->s->count; step++)
+        n = js_node_in(c->s, n, 0);
+    return n == l->sw[i];
+}
+
 static void body_inputs(struct call *c, const struct loop *l, struct scope *s, const uint32_t *start)
 {
     for (uint32_t i = 0; i < l->count; i++) {
@@ -101,6 +116,10 @@ static void body_inputs(struct call *c, const struct loop *l, struct scope *s, c
         struct call typed = {.attrs = tfjs_json_get(l->merge[i]->json, "attr")};
         struct shape shape = shape_unknown();
         enum pen_dtype dtype = build_dtype(c->b, start[i]);
+        bool same = v && v->kind == VALUE_TENSOR && comes_back(c, l, i);
+        shape.rank = same ? build_rank(c->b, start[i]) : shape.rank;
+        for (int32_t d = 0; d < shape.rank; d++)
+            shape.dim[d] = build_dim(c->b, start[i], d);
         if (dtype == PEN_DTYPE_NONE)
             dtype = js_attr_dtype(&typed, "T", PEN_DTYPE_F32);
         uint32_t id = build_input(s->b, l->merge[i]->name, strlen(l->merge[i]->name), dtype, &shape);

@@ -43,6 +43,10 @@ void lower_if(struct call *c)
         return;
     struct graph *yes = subgraph_child(c, yes_index, in + 1, c->out.count),
                  *no = subgraph_child(c, no_index, in + 1, c->out.count);
+    if (tf_lists_learn_branch(b, yes, in + 1) || tf_lists_learn_branch(b, no, in + 1)) {
+        yes = subgraph_child(c, yes_index, in + 1, c->out.count);
+        no = subgraph_child(c, no_index, in + 1, c->out.count);
+    }
     if (!yes || !no || b->missing->count > 0)
         return;
     in[0] = lite_in(c, 0);
