@@ -41,6 +41,7 @@ cases=$root/tests/engine/import-tf/cases
 printf 'queue-limit = 5 # jobs\nname = " a "\ncache-bytes=1.5GiB\ntimeout=250us\ntag=a,b\nbackend=auto\nspin=off\nshare=0.25\n' \
     >"$corpus/fuzz_settings/all"
 cp -r "$here/seeds/." "$corpus"
+python3 "$here/list_seeds.py" "$root/tests/conformance/exporters" "$corpus"
 python3 "$here/answer_seeds.py" "$root/tests/worker/answer/cases.json" "$corpus/fuzz_answer"
 mkdir -p "$corpus/fuzz_trace"
 printf '\003\00200-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' >"$corpus/fuzz_trace/parent"
