@@ -6,8 +6,8 @@
 #include "backend/xnnpack/window.h"
 
 /*
- * Arithmetic with broadcasting: two inputs, or more for Max, Min, Sum and Mean (y = a op b, then y = y op c ...). f32 runs on the vector kernels, integers on
- * plain loops (number.h).
+ * Arithmetic with broadcasting: two inputs, or more for Max, Min, Sum and Mean (y = a op b, then y = y op c ...). f32 runs on the vector kernels, integers
+ * and f64 on plain loops (number.h).
  */
 struct binary {
     enum binary_fn fn;
@@ -30,19 +30,20 @@ static bool binary_supports(const struct graph *g, const struct node *n, const c
     const struct value *y = node_out(g, n, 0);
     enum binary_fn fn;
     bool integer = y != NULL && number_integer(y->dtype);
-    if (y == NULL || !binary_fn_of(n, &fn) || (y->dtype != PEN_DTYPE_F32 && !integer)) {
-        return refuse(ret_reason, "only f32, i64 and i32");
+    bool known = y != NULL && binary_fn_of(n, &fn);
+    if (!known || (y->dtype != PEN_DTYPE_F32 && !integer && !number_double(y->dtype, fn))) {
+        return refuse(ret_reason, "only f32, i64 and i32, and sums, products and extremes of f64");
     }
     for (uint32_t i = 0; i < n->in_count; i++) {
         if (node_in(g, n, i) == NULL || node_in(g, n, i)->dtype != y->dtype) {
             return refuse(ret_reason, "inputs of different types");
         }
     }
-    if (integer && (n->op == OP_Mean || n->op == OP_PRelu || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE)) {
-        return refuse(ret_reason, "not on integers");
+    if (y->dtype != PEN_DTYPE_F32 &&
+        (n->op == OP_Mean || n->op == OP_PRelu || node_int(n, ATTR_act, ACT_NONE) != ACT_NONE)) {
+        return refuse(ret_reason, "not on integers and f64");
     }
-    return n->op != OP_Mod || integer || node_int(n, ATTR_fmod, 0) != 0 ||
-           refuse(ret_reason, "Mod of floats needs fmod");
+    return true;
 }
 
 static void piece_f32(const void *context, size_t out, const void *const *in, const size_t *step, size_t n)
@@ -51,7 +52,7 @@ static void piece_f32(const void *context, size_t out, const void *const *in, co
     isa_own()->binary(j->q->fn, in[0], step[0], in[1], step[1], (float *)j->y + out, n);
 }
 
-static void piece_integer(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
+static void piece_number(const void *context, size_t out, const size_t *at, const size_t *step, size_t n)
 {
     const struct binary_job *j = context;
     size_t size = number_bytes(j->q->dtype);
@@ -68,7 +69,7 @@ static enum pen_status binary_run(struct step *s, struct run *r)
         if (q->dtype == PEN_DTYPE_F32) {
             each_pieces(&q->each[t], (const void *[]){j.a, j.b}, sizeof(float), piece_f32, &j, r);
         } else {
-            each_run(&q->each[t], piece_integer, &j, r);
+            each_run(&q->each[t], piece_number, &j, r);
         }
     }
     if (q->dtype != PEN_DTYPE_F32) {

@@ -92,7 +92,7 @@ bool binary_fn_of(const struct node *n, enum binary_fn *ret_fn)
                 {OP_Pow, BINARY_POW}, {OP_PRelu, BINARY_PRELU}, {OP_Mod, BINARY_FMOD}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].op == n->op) {
-            *ret_fn = rows[i].fn;
+            *ret_fn = n->op == OP_Mod && node_int(n, ATTR_fmod, 0) == 0 ? BINARY_MOD : rows[i].fn;
             return true;
         }
     }

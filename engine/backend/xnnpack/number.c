@@ -59,6 +59,7 @@ size_t number_bytes(enum pen_dtype dtype)
             case BINARY_MIN:                                                                                           \
                 y[i] = p < q ? p : q;                                                                                  \
                 break;                                                                                                 \
+            case BINARY_MOD:                                                                                           \
             case BINARY_FMOD:                                                                                          \
                 y[i] = name##_mod(p, q, python);                                                                       \
                 break;                                                                                                 \
@@ -75,11 +76,45 @@ size_t number_bytes(enum pen_dtype dtype)
 ARITHMETIC(arithmetic_i64, int64_t, uint64_t)
 ARITHMETIC(arithmetic_i32, int32_t, uint32_t)
 
+bool number_double(enum pen_dtype dtype, enum binary_fn fn)
+{
+    return dtype == PEN_DTYPE_F64 && fn <= BINARY_MIN;
+}
+
+/* NaN wins, as NumPy's maximum. */
+static double arithmetic_f64_one(enum binary_fn fn, double p, double q)
+{
+    switch (fn) {
+    case BINARY_ADD:
+        return p + q;
+    case BINARY_SUB:
+        return p - q;
+    case BINARY_MUL:
+        return p * q;
+    case BINARY_DIV:
+        return p / q;
+    case BINARY_MAX:
+        return p > q || p != p ? p : q;
+    default:
+        return p < q || p != p ? p : q;
+    }
+}
+
+static void arithmetic_f64(enum binary_fn fn, struct number_run a, struct number_run b, double *y, size_t n)
+{
+    const double *p = a.at, *q = b.at;
+    for (size_t i = 0; i < n; i++) {
+        y[i] = arithmetic_f64_one(fn, p[i * a.step], q[i * b.step]);
+    }
+}
+
 void number_binary(enum pen_dtype dtype, enum binary_fn fn, bool python_mod, struct number_run a, struct number_run b,
                    void *y, size_t n)
 {
     if (dtype == PEN_DTYPE_I64) {
         arithmetic_i64(fn, python_mod, a.at, a.step, b.at, b.step, y, n);
+    } else if (dtype == PEN_DTYPE_F64) {
+        arithmetic_f64(fn, a, b, y, n);
     } else {
         arithmetic_i32(fn, python_mod, a.at, a.step, b.at, b.step, y, n);
     }

@@ -19,9 +19,10 @@ struct number_run {
     size_t step;
 };
 
-bool number_integer(enum pen_dtype dtype); /* i64 or i32 */
-size_t number_bytes(enum pen_dtype dtype); /* of whole-byte types */
-/* Two's complement wraps; x / 0 and x mod 0 are 0; division truncates; python_mod: the sign of the divisor. */
+bool number_integer(enum pen_dtype dtype);                   /* i64 or i32 */
+size_t number_bytes(enum pen_dtype dtype);                   /* of whole-byte types */
+bool number_double(enum pen_dtype dtype, enum binary_fn fn); /* f64: sums, differences, products, quotients, extremes */
+/* Two's complement wraps; x / 0 and x mod 0 are 0; division truncates; python_mod: the sign of the divisor. f64: what number_double says. */
 void number_binary(enum pen_dtype dtype, enum binary_fn fn, bool python_mod, struct number_run a, struct number_run b,
                    void *y, size_t n);
 bool number_compares(enum pen_dtype dtype); /* f32, f64, i64, i32, u8, i8, bool */

@@ -68,6 +68,7 @@ enum binary_fn {
     BINARY_POW,
     BINARY_PRELU,
     BINARY_FMOD,
+    BINARY_MOD, /* with the divisor's sign */
     BINARY_COUNT
 };
 

@@ -39,6 +39,12 @@ static float power(float p, float q)
     return q == 2.0f ? p * p : q == 1.0f ? p : powf(p, q);
 }
 
+static float modulo(float p, float q)
+{
+    float r = fmodf(p, q);
+    return r == 0.0f ? copysignf(r, q) : (r < 0.0f) != (q < 0.0f) ? r + q : r;
+}
+
 /* x^y for one y: the exponents that models use need no library call. */
 static int power_fixed(const float *a, float q, float *y, size_t n)
 {
@@ -83,6 +89,8 @@ void OWN(own_binary)(enum binary_fn fn, const float *a, size_t a_step, const flo
         LOOPS(p < 0.0f ? p * q : p);
         CASE(BINARY_FMOD)
         LOOPS(fmodf(p, q));
+        CASE(BINARY_MOD)
+        LOOPS(modulo(p, q));
         CASE(BINARY_POW)
         if (b_step == 0 && a_step != 0 && power_fixed(a, b[0], y, n)) {
             break;

@@ -73,6 +73,7 @@ enum {
     OWN_KEPT_BINARY_POW = X(Pow) || X(LRN),
     OWN_KEPT_BINARY_PRELU = X(PRelu),
     OWN_KEPT_BINARY_FMOD = X(Mod),
+    OWN_KEPT_BINARY_MOD = X(Mod),
 
     OWN_KEPT_FOLD = X(LRN) || X(DynamicQuantizeLinear) || OWN_KEPT_ATTENTION || OWN_KEPT_LOSS || OWN_KEPT_NORM ||
                     OWN_KEPT_REDUCE || OWN_KEPT_SOFTMAX,
