@@ -11,7 +11,8 @@
  * that grow, shrink or are cut at the turn's number. Behind one another each turn has shapes of its own, which every backend can plan.
  */
 #define UNROLL_TURNS 32
-#define UNROLL_NODES 1024 /* of all turns together */
+#define UNROLL_NODES 1024 /* of all turns together, with the subgraphs within */
+#define UNROLL_LOOPS 64   /* of a graph: loops within loops would grow without end */
 
 /* Each turn has the same shapes, and no lists. */
 static bool turns_static(const struct graph *body, const struct shape *shapes)
@@ -36,7 +37,7 @@ static int64_t turns_of(const struct infer *c, const struct graph *body, struct 
     int64_t carried = node_int(c->n, ATTR_carried, 0), turns = SHAPE_DIM_UNKNOWN;
     if (control_body_shapes(c, shapes) && !turns_static(body, shapes))
         turns = turns_count(c, body, shapes, (uint32_t)carried);
-    bool few = turns > 0 && turns <= UNROLL_TURNS && turns * (int64_t)body->node_count <= UNROLL_NODES;
+    bool few = turns > 0 && turns <= UNROLL_TURNS && turns * turns_nodes(body) <= UNROLL_NODES;
     return few ? turns : 0;
 }
 
@@ -148,7 +149,7 @@ enum pen_status pass_unroll(struct graph *g, uint32_t *ret_count, struct pen_err
         return status;
     for (uint32_t i = 0; i < nodes && status == PEN_OK; i++) {
         int64_t turns = unroll_turns(g, &g->nodes[i], env->facts);
-        if (turns == 0)
+        if (turns == 0 || *ret_count + count >= UNROLL_LOOPS)
             continue;
         status = loop_unroll(g, i, turns);
         count++;

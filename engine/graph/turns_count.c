@@ -30,13 +30,12 @@ static bool has_loops(const struct graph *g)
     return found;
 }
 
-/* Of the body and its branches. */
-static int64_t nodes_of(const struct graph *g)
+int64_t turns_nodes(const struct graph *g)
 {
     int64_t nodes = g->node_count;
     for (uint32_t i = 0; i < g->node_count; i++) {
         for (uint32_t a = 0; a < g->nodes[i].attr_count; a++)
-            nodes += g->nodes[i].attrs[a].type == ATTR_GRAPH ? nodes_of(g->nodes[i].attrs[a].graph) : 0;
+            nodes += g->nodes[i].attrs[a].type == ATTR_GRAPH ? turns_nodes(g->nodes[i].attrs[a].graph) : 0;
     }
     return nodes;
 }
@@ -90,7 +89,7 @@ static bool turn_once(struct counting *k)
 
 static int64_t count(struct counting *k, int64_t most)
 {
-    int64_t limit = NODES_MAX / (nodes_of(k->body) + 1);
+    int64_t limit = NODES_MAX / (turns_nodes(k->body) + 1);
     while (k->cond && k->turn < most) {
         if (k->turn >= limit || !turn_once(k))
             return SHAPE_DIM_UNKNOWN;

@@ -10,5 +10,7 @@
 
 /* shapes: of the body's inputs on every turn. SHAPE_DIM_UNKNOWN: the data decide, or it would take long to count. */
 int64_t turns_count(const struct infer *c, const struct graph *body, const struct shape *shapes, uint32_t carried);
+/* Nodes of a body and of the subgraphs within. */
+int64_t turns_nodes(const struct graph *body);
 
 #endif
