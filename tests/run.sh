@@ -8,7 +8,8 @@ usage() {
 usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--tidy] [--no-install] [--only SUITE[,SUITE...]]
 
   --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
-  --full        also long tests, faults, conformance samples, sanitizers, clang, the form of the sources, short fuzzing (<= 50 minutes)
+  --full        also long tests, faults, conformance samples, a few tests for 64-bit Arm in an emulator, sanitizers, clang, the form of the
+                sources, short fuzzing (<= 50 minutes)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
   --aarch64     builds the engine and the protocol for 64-bit Arm and runs their tests in an emulator, by hand
   --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz
@@ -199,9 +200,16 @@ check_format() {
     echo "${#files[@]} files are in form"
 }
 
-# Needs Debian's cross compiler, its libraries of arm64 and qemu-user-static: deploy/install-deps.sh aarch64.
+# Needs Debian's cross compiler, its libraries of arm64 and qemu-user-static: deploy/install-deps.sh aarch64. With --quick it skips without them.
 with_aarch64() {
-    tests/aarch64.sh "$build-aarch64" "$jobs" "$logs"
+    tests/aarch64.sh "$@" "$build-aarch64" "$jobs" "$logs"
+}
+
+quick_aarch64() {
+    if $install; then
+        deploy/install-deps.sh aarch64 || true
+    fi
+    with_aarch64 --quick
 }
 
 fuzz_all() {
@@ -243,6 +251,8 @@ else
         suite quickstart tests/e2e/quickstart_test.sh "$build"
         suite format check_format
         tidied build "$build"
+        suite aarch64 quick_aarch64
+        tidied aarch64 "$build-aarch64"
         suite asan with_asan
         tidied asan "$build-asan"
         suite tsan with_tsan
