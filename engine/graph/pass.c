@@ -57,7 +57,7 @@ static enum pen_status run_all(struct graph *g, const struct pass_options *optio
     if (status == PEN_OK && options->fold)
         status = run_fold(g, options, report, reterr);
     if (status == PEN_OK && options->fuse && wanted(options, PASS_SHUFFLE))
-        status = pass_shuffle(g, &report->shuffles, reterr); /* behind the layout, whose transposes are in chains, too */
+        status = pass_shuffle(g, &report->shuffles, reterr); /* behind the layout: its transposes are in chains, too */
     return status == PEN_OK ? trim(g) : status;
 }
 

@@ -96,6 +96,12 @@ static void check_slow(struct sim *sim)
     equal(sim, "the fastest of the slow jobs, and the floor", least_us, metrics->slow_floor_us);
 }
 
+/* Steps of an ensemble, and copies for another version, are counted by their models alone. */
+static bool has_parts(const struct sim *sim)
+{
+    return sim->has.steps || (sim->has.orders && sim->has.versions);
+}
+
 static void check_usage(struct sim *sim, const struct tally_sums *sums)
 {
     const struct broker *broker = &sim->side->broker;
@@ -120,12 +126,12 @@ static void check_usage(struct sim *sim, const struct tally_sums *sums)
     at_most(sim, "computed jobs of bills and of models", whole.computed, sums->computed);
     at_most(sim, "coalesced jobs of bills and of models", whole.coalesced, sums->coalesced);
     at_most(sim, "cached jobs of bills and of models", whole.cached, sums->cached);
-    if (sim->has.steps)
+    if (has_parts(sim))
         return;
     equal(sim, "good jobs of bills by how they were answered", whole.computed + whole.cached + whole.coalesced,
           whole.ok);
-    equal(sim, "computed jobs of bills and of models without steps", whole.computed, sums->computed);
-    equal(sim, "cached jobs of bills and of models without steps", whole.cached, sums->cached);
+    equal(sim, "computed jobs of bills and of models without parts", whole.computed, sums->computed);
+    equal(sim, "cached jobs of bills and of models without parts", whole.cached, sums->cached);
 }
 
 /* Jobs of clients: not the steps that an ensemble is made of. */
@@ -161,11 +167,11 @@ static void check_stats(struct sim *sim, const struct tally_sums *sums)
     at_most(sim, "jobs admitted, and those of all models", s->jobs_admitted, sums->admitted);
     at_most(sim, "jobs done, and those of all models", s->jobs_done, sums->good);
     at_most(sim, "jobs that expired, and those of all models", s->jobs_expired, sums->expired);
-    if (sim->has.steps) /* steps of an ensemble are counted by their models alone */
+    if (has_parts(sim))
         return;
-    equal(sim, "jobs admitted, and those of all models without steps", s->jobs_admitted, sums->admitted);
-    equal(sim, "jobs done, and those of all models without steps", s->jobs_done, sums->good);
-    equal(sim, "jobs that expired, and those of all models without steps", s->jobs_expired, sums->expired);
+    equal(sim, "jobs admitted, and those of all models without parts", s->jobs_admitted, sums->admitted);
+    equal(sim, "jobs done, and those of all models without parts", s->jobs_done, sums->good);
+    equal(sim, "jobs that expired, and those of all models without parts", s->jobs_expired, sums->expired);
     at_most(sim, "jobs whose times are known, and those that were computed or coalesced", sums->timed,
             sums->computed + sums->coalesced);
     at_most(sim, "jobs sent, and those of all batches, also of workers that brought theirs along", s->jobs_dispatched,
