@@ -39,7 +39,7 @@ unavailable() {
 }
 
 mkdir -p "$build" "$logs"
-if $quick && ! command -v aarch64-linux-gnu-gcc qemu-aarch64-static >/dev/null; then
+if $quick && ! { command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static; } >/dev/null; then
     unavailable "no cross compiler or emulator: deploy/install-deps.sh aarch64"
 fi
 deploy/aarch64.sh "$build/sysroot" || {

@@ -31,6 +31,13 @@ const int64_t *node_ints(const struct node *n, enum attr_key key, uint32_t *ret_
     return there ? a->ints : NULL;
 }
 
+int64_t node_item(const struct node *n, enum attr_key key, int64_t index, int64_t def)
+{
+    uint32_t count = 0;
+    const int64_t *items = node_ints(n, key, &count);
+    return items && index >= 0 && index < (int64_t)count ? items[index] : def;
+}
+
 bool node_text_is(const struct node *n, enum attr_key key, const char *text, bool when_absent)
 {
     const struct attr *a = node_attr(n, key);

@@ -178,6 +178,8 @@ const struct attr *node_attr(const struct node *n, enum attr_key key); /* NULL w
 int64_t node_int(const struct node *n, enum attr_key key, int64_t def);
 float node_float(const struct node *n, enum attr_key key, float def);
 const int64_t *node_ints(const struct node *n, enum attr_key key, uint32_t *ret_count); /* NULL and 0 when absent */
+/* Item `index` of a list of numbers; def when the list is absent or has none there. */
+int64_t node_item(const struct node *n, enum attr_key key, int64_t index, int64_t def);
 bool node_text_is(const struct node *n, enum attr_key key, const char *text, bool when_absent);
 /* Input `index` as a value, NULL when omitted. */
 const struct value *node_in(const struct graph *g, const struct node *n, uint32_t index);

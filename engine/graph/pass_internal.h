@@ -49,7 +49,9 @@ bool rewrite_failed(struct rewrite *r, enum pen_status status);
 int64_t unroll_turns(const struct graph *g, const struct node *n, const struct fact *facts);
 /* simplify_sequence.c: an element of a sequence, or its elements side by side, without the sequence. True when it was done. */
 bool simplify_sequence(struct rewrite *r, uint32_t node);
-/* pass_simplify.c: views of views, no-ops, casts whose target is known. *ret_count grows by the nodes removed. */
+/* pass_simplify.c: Reshape, Squeeze, Unsqueeze or Flatten. */
+bool rewrite_is_view(const struct node *n);
+/* Views of views, no-ops, casts whose target is known. *ret_count grows by the nodes removed. */
 void simplify(struct rewrite *r, uint32_t *ret_count);
 
 #endif

@@ -19,13 +19,6 @@ struct phases {
     int32_t first; /* spatial axis */
 };
 
-static int64_t item_of(const struct node *n, enum attr_key key, int index, int64_t otherwise)
-{
-    uint32_t count = 0;
-    const int64_t *items = node_ints(n, key, &count);
-    return items && (uint32_t)index < count ? items[index] : otherwise;
-}
-
 /* Bytes [in, out, rows, columns], perhaps behind a Transpose of their floats. */
 static bool weights_read(struct qdq *q, const struct node *n, struct phases *p)
 {
@@ -58,7 +51,7 @@ static bool weights_read(struct qdq *q, const struct node *n, struct phases *p)
 static bool cut_read(const struct qdq *q, const struct node *n, int i, struct phases *p)
 {
     const int64_t s = p->stride, size = rewrite_fact(&q->r, n->in[0])->shape.dim[p->first + i];
-    const int64_t extra = item_of(n, ATTR_output_padding, i, 0), reach = p->kernel[i] + extra - s;
+    const int64_t extra = node_item(n, ATTR_output_padding, i, 0), reach = p->kernel[i] + extra - s;
     const bool upper = node_text_is(n, ATTR_auto_pad, "SAME_UPPER", false);
     const bool same = upper || node_text_is(n, ATTR_auto_pad, "SAME_LOWER", false);
     const bool padded = node_text_is(n, ATTR_auto_pad, "NOTSET", true);
@@ -72,8 +65,8 @@ static bool cut_read(const struct qdq *q, const struct node *n, int i, struct ph
         const int64_t total = reach > wanted ? reach - wanted : 0;
         begin = upper ? total / 2 : total - total / 2;
     } else {
-        begin = padded ? item_of(n, ATTR_pads, i, 0) : 0;
-        wanted = reach - begin - (padded ? item_of(n, ATTR_pads, 2 + i, 0) : 0);
+        begin = padded ? node_item(n, ATTR_pads, i, 0) : 0;
+        wanted = reach - begin - (padded ? node_item(n, ATTR_pads, 2 + i, 0) : 0);
     }
     p->begin[i] = begin;
     p->end[i] = s * (p->taps[i] - 1) - begin - wanted;
@@ -84,12 +77,12 @@ static bool phases_read(struct qdq *q, const struct node *n, struct phases *p)
 {
     const struct shape *x = &rewrite_fact(&q->r, n->in[0])->shape;
     if (x->rank != 4 || node_int(n, ATTR_group, 1) != 1 || node_attr(n, ATTR_weight_layout) ||
-        item_of(n, ATTR_dilations, 0, 1) != 1 || item_of(n, ATTR_dilations, 1, 1) != 1 || !weights_read(q, n, p))
+        node_item(n, ATTR_dilations, 0, 1) != 1 || node_item(n, ATTR_dilations, 1, 1) != 1 || !weights_read(q, n, p))
         return false;
     p->layout = node_int(n, ATTR_layout, LAYOUT_NCHW);
     p->first = p->layout == LAYOUT_NHWC ? 1 : 2;
-    p->stride = item_of(n, ATTR_strides, 0, 1);
-    if (p->stride < 1 || p->stride > 64 || item_of(n, ATTR_strides, 1, 1) != p->stride || p->in < 1 || p->out < 1)
+    p->stride = node_item(n, ATTR_strides, 0, 1);
+    if (p->stride < 1 || p->stride > 64 || node_item(n, ATTR_strides, 1, 1) != p->stride || p->in < 1 || p->out < 1)
         return false;
     for (int i = 0; i < 2; i++) {
         p->taps[i] = (p->kernel[i] + p->stride - 1) / p->stride;

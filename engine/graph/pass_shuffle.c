@@ -158,8 +158,7 @@ static bool atoms_transpose(struct atoms *a, const struct node *n, const struct 
 
 static bool is_link(const struct node *n)
 {
-    return n->op == OP_Transpose || n->op == OP_Reshape || n->op == OP_Squeeze || n->op == OP_Unsqueeze ||
-           n->op == OP_Flatten;
+    return n->op == OP_Transpose || rewrite_is_view(n);
 }
 
 /* The chain that ends at `node`, last node first; 0 when a longer one goes on behind it or it has not two Transposes. */

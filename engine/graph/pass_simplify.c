@@ -114,7 +114,7 @@ static bool absolute_shape(const struct rewrite *r, const struct node *n)
     return true;
 }
 
-static bool is_view(const struct node *n)
+bool rewrite_is_view(const struct node *n)
 {
     return n->op == OP_Reshape || n->op == OP_Squeeze || n->op == OP_Unsqueeze || n->op == OP_Flatten;
 }
@@ -124,7 +124,7 @@ static bool skip_view(struct rewrite *r, uint32_t node)
 {
     struct node *n = &r->g->nodes[node];
     const struct node *before = rewrite_maker(r, n->in[0]);
-    if (n->op != OP_Reshape || !before || !is_view(before) || !absolute_shape(r, n))
+    if (n->op != OP_Reshape || !before || !rewrite_is_view(before) || !absolute_shape(r, n))
         return false;
     enum pen_status status = uses_set(&r->uses, node, 0, before->in[0]);
     return status == PEN_OK || rewrite_failed(r, status);

@@ -66,9 +66,8 @@ static void kernel_turn(const float *w, size_t groups, size_t group_in, size_t g
 
 static size_t item_of(const struct node *n, enum attr_key key, int32_t index)
 {
-    uint32_t count = 0;
-    const int64_t *items = node_ints(n, key, &count);
-    return items != NULL && index >= 0 && (uint32_t)index < count && items[index] > 0 ? (size_t)items[index] : 0;
+    const int64_t item = node_item(n, key, index, 0);
+    return item > 0 ? (size_t)item : 0;
 }
 
 /*

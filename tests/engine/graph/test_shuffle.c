@@ -166,3 +166,18 @@ Test(shuffle, chains_that_stay)
     cr_assert_eq(shuffles(g), 0u);
     graph_free(g);
 }
+
+/* pass_run has it among its passes, by its name. */
+Test(shuffle, it_runs_unless_it_is_left_out)
+{
+    for (int left_out = 0; left_out < 2; left_out++) {
+        struct graph *g = blocks(3);
+        const struct pass_options options = {
+            .fold = true, .fuse = true, .off = left_out ? 1u << pass_find("shuffle") : 0};
+        struct pass_report report = {0};
+        cr_assert_eq(pass_run(g, &options, &report, NULL), PEN_OK);
+        cr_assert_eq(report.shuffles, left_out ? 0u : 2u);
+        cr_assert_eq(count_op(g, OP_Transpose), left_out ? 6u : 2u);
+        graph_free(g);
+    }
+}
