@@ -60,3 +60,10 @@ void *room_alloc(size_t bytes)
     }
     return memory;
 }
+
+void room_later(void *memory, size_t bytes)
+{
+    if (bytes >= HUGE_BYTES) {
+        (void)madvise(memory, bytes / HUGE_BYTES * HUGE_BYTES, MADV_HUGEPAGE);
+    }
+}

@@ -39,6 +39,13 @@ bool codes_are(const struct filter *f, const float *w, const float *scale, size_
     return good;
 }
 
+size_t codes_packed_bytes(const struct filter *f)
+{
+    struct filter merged = *f;
+    qdense_merge(&merged);
+    return qdense_packed_bytes(&merged);
+}
+
 bool codes_pack(const struct filter *f, const float *w, const float *scale, size_t scales, uint8_t *packed)
 {
     struct filter ohwi = *f;
@@ -59,6 +66,7 @@ bool codes_pack(const struct filter *f, const float *w, const float *scale, size
                               .w = codes,
                               .w_scale = scale,
                               .w_scales = scales,
+                              .merged = qdense_merge(&ohwi),
                               .x_zero_later = true};
     qdense_pack(&ohwi, &p, packed);
     free(codes);

@@ -8,9 +8,10 @@
 
 #include "backend/xnnpack/qdense.h"
 
-/* Whether each weight is exactly a code of -127 to 127 times its scale. scales: 1, or one for each output channel. One group. */
+/* Whether each weight is exactly a code of -127 to 127 times its scale. scales: 1, or one for each output channel. */
 bool codes_are(const struct filter *f, const float *w, const float *scale, size_t scales);
-/* Those weights into qdense_packed_bytes(f), for results of floats. False without memory. */
+/* Those weights for results of floats, of as few groups as qdense_merge makes of f's. False without memory. packed: [codes_packed_bytes(f)] */
+size_t codes_packed_bytes(const struct filter *f);
 bool codes_pack(const struct filter *f, const float *w, const float *scale, size_t scales, uint8_t *packed);
 
 #endif

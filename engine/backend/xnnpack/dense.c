@@ -209,8 +209,10 @@ static struct ahead ahead_of(const struct block *b, const float *next, size_t ti
         const size_t lines = divide_up(panel, steps * divide_up(b->rows, d->mr)), from = tile * steps * lines;
         return from < panel ? (struct ahead){next + from * LINE_FLOATS, lines} : (struct ahead){next, 0};
     }
-    const size_t fetching = d->form == GEMM_F16 || d->form == GEMM_BF16 ? 1 : 2; /* tiles whose lines cover a panel */
-    return (struct ahead){tile < fetching ? next + tile * words * LINE_FLOATS : b->item->panels, 0};
+    const bool half = d->form == GEMM_F16 || d->form == GEMM_BF16;
+    const size_t row = half ? d->nr / 2 : d->nr, tiles = divide_up(b->rows, d->mr), even = divide_up(row, tiles);
+    const size_t step = even > LINE_FLOATS ? LINE_FLOATS : even, from = tile * words * step;
+    return from < words * row ? (struct ahead){next + from, step} : (struct ahead){next, 0};
 }
 
 /* Panel after panel: each stays in the first cache for all rows. */
@@ -405,7 +407,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
             }
             for (size_t c = b.col0; c < b.col0 + b.cols; c += d->nr) {
                 const float *next = item->panels + dense_panel_at(d, c + d->nr < d->n ? c + d->nr : 0, part.k0);
-                tile_run(&part, r, c, (struct ahead){next, d->paired.in_place ? OWN_TILES_K : 0});
+                tile_run(&part, r, c, (struct ahead){next, d->tiles ? (d->paired.in_place ? OWN_TILES_K : 0) : LINE_FLOATS});
             }
         }
         act_rows(&b, r, d->rows_outer ? mr : b.rows);

@@ -172,22 +172,9 @@ static bool is_depthwise(const struct filter *f)
     return f->groups > 1 && qdepthwise_fits(f);
 }
 
-#define MERGED_OUT 16 /* columns of a vector */
-
-/*
- * Narrow groups become fewer, wider ones: as many as fill a vector of columns. The products are as many, since columns would be empty; what is done for each
- * group besides is done for several at once. Gives how many became one.
- */
 static size_t groups_merge(struct filter *f)
 {
-    const size_t out = f->out / f->groups, k = f->kernel_h * f->kernel_w * f->in;
-    size_t merged = 1;
-    for (size_t m = 2; m <= f->groups && m * out <= MERGED_OUT && m * k <= QDENSE_K_MAX; m++) {
-        merged = f->groups % m == 0 && !is_depthwise(f) ? m : merged;
-    }
-    f->groups /= merged;
-    f->in *= merged;
-    return merged;
+    return is_depthwise(f) ? 1 : qdense_merge(f);
 }
 
 #define KIND_BYTES 64 /* before packed depthwise weights: which of the two forms they have */

@@ -15,7 +15,8 @@
  */
 struct hybrid {
     const struct node *rounding, *product;
-    struct filter f;
+    struct filter f;      /* as its weights lie */
+    struct filter merged; /* as they are packed: narrow groups are fewer, wider ones */
     struct act act;
     bool conv;
     uint32_t bias; /* constant row, or VALUE_NONE */
@@ -23,11 +24,17 @@ struct hybrid {
 
 /* ---- finding ---- */
 
+/* Such windows are summed faster as floats, one channel each. */
+static bool is_depthwise(const struct filter *f)
+{
+    return f->groups > 1 && f->in == 1 && f->out == f->groups;
+}
+
 static bool filter_of(const struct graph *g, const struct node *n, const struct value *w, struct filter *f)
 {
     const char *ignored = NULL;
     if (n->op == OP_Conv) {
-        return window_supports(g, n, w, &ignored) && filter_read(n, &w->shape, f) && f->groups == 1;
+        return window_supports(g, n, w, &ignored) && filter_read(n, &w->shape, f) && !is_depthwise(f);
     }
     if (w->shape.rank != 2 || (n->op != OP_Gemm && n->op != OP_MatMul)) {
         return false;
@@ -74,6 +81,8 @@ void fusion_hybrid_find(struct finder *f, const struct node *rounding)
         shape_elements(&w->shape) < 1 || !filter_of(f->g, n, w, &h.f)) {
         return;
     }
+    h.merged = h.f;
+    qdense_merge(&h.merged);
     h.act = act_read(n);
     h.conv = n->op == OP_Conv;
     h.bias = n->in_count > 2 ? n->in[2] : VALUE_NONE;
@@ -99,7 +108,7 @@ static enum pen_status hybrid_pack(const struct graph *g, const struct fusion *f
 {
     const struct hybrid *h = f->detail;
     const struct value *w = node_in(g, h->product, 1);
-    const size_t bias_at = qdense_packed_bytes(&h->f), bytes = bias_at + (h->f.out * sizeof(float) + 63) / 64 * 64;
+    const size_t bias_at = codes_packed_bytes(&h->f), bytes = bias_at + (h->f.out * sizeof(float) + 63) / 64 * 64;
     uint8_t *to = packed_alloc(bytes);
     (void)precision; /* codes are exact in any */
     if (to == NULL || !codes_pack(&h->f, w->data, w->quant.scale, w->quant.count, to)) {
@@ -121,8 +130,9 @@ static enum pen_status hybrid_pack(const struct graph *g, const struct fusion *f
 struct hybrid_step {
     const struct hybrid *h;
     const uint8_t *packed;
+    const float *bias; /* [out] */
     struct rounded_rows rows;
-    struct qdense dense; /* of one image, or of all rows of a matrix */
+    struct qdense dense; /* of a group of one image, or of all rows of a matrix */
     struct qfloats floats;
     struct act act; /* behind the limits */
     size_t images, y_count;
@@ -158,6 +168,17 @@ static void meanings(const struct rounded_rows *q, const struct part_range *rang
     }
 }
 
+/* One image, or all rows of a matrix. */
+static void image_run(struct hybrid_step *q, const uint8_t *x, float *y, uint8_t *scratch, struct run *r)
+{
+    const struct filter *f = &q->h->merged;
+    for (size_t g = 0; g < f->groups; g++) {
+        const struct qweights w = qdense_group(f, q->packed, g);
+        q->floats.bias = q->bias + g * q->dense.n;
+        qdense_run(&q->dense, &w, x + g * f->in, y + g * q->dense.n, scratch, r);
+    }
+}
+
 static enum pen_status hybrid_run(struct step *s, struct run *r)
 {
     struct hybrid_step *q = s->state;
@@ -168,15 +189,14 @@ static enum pen_status hybrid_run(struct step *s, struct run *r)
     rounded_ranges(&q->rows, j.x, j.ranges, r);
     parallel(r, bytes_task, &j, q->rows.units);
     meanings(&q->rows, j.ranges, scale, zero);
-    const struct qweights w = qdense_group(&q->h->f, q->packed, 0);
-    const size_t y_image = q->dense.m * q->dense.n;
+    const size_t y_image = q->dense.m * q->h->f.out;
     const int32_t nothing = 0;
     q->dense.floats = &q->floats;
     for (size_t i = 0; i < q->images; i++) {
         q->dense.x_zero = q->h->conv ? zero[i] : 0;
         q->floats.x_scale = scale + i;
         q->floats.x_zero = q->h->conv && isa_product()->bytes != 4 ? &nothing : zero + i;
-        qdense_run(&q->dense, &w, j.y + i * q->rows.row, (float *)s->out[0] + i * y_image, scratch + q->dense_at, r);
+        image_run(q, j.y + i * q->rows.row, (float *)s->out[0] + i * y_image, scratch + q->dense_at, r);
     }
     act_run(&q->act, s->out[0], q->y_count, r);
     return PEN_OK;
@@ -193,13 +213,13 @@ static bool image_read(const struct build *b, const struct hybrid *h, struct den
         *ret_images = 1;
         return x->dim[x->rank - 1] == (int64_t)h->f.in && shape_elements(y) == (int64_t)(rows * h->f.out);
     }
-    if (!window_read_exact(h->product, x, y, h->f.kernel, &w) || w.channels != h->f.in ||
+    if (!window_read_exact(h->product, x, y, h->f.kernel, &w) || w.channels != h->f.in * h->f.groups ||
         y->dim[y->rank - 1] != (int64_t)h->f.out) {
         return false;
     }
     *ret_images = w.batch;
     w.batch = 1;
-    *ret = dense_image_of_window(&w, h->f.in);
+    *ret = dense_image_of_window(&w, h->merged.in);
     return true;
 }
 
@@ -225,14 +245,12 @@ static enum pen_status hybrid_build(struct build *b)
     }
     q->rows = rounded_of(h->rounding, &build_in(b, 0)->shape);
     q->y_count = (size_t)shape_elements(&build_out(b, 0)->shape);
-    qdense_init(&q->dense, &image, &h->f, build_threads(b));
+    qdense_init(&q->dense, &image, &h->merged, build_threads(b));
     const struct qparams p = {
         .x_dtype = PEN_DTYPE_U8, .w_dtype = PEN_DTYPE_I8, .y_dtype = PEN_DTYPE_F32, .x_zero = &zero};
     qdense_zeros(&q->dense, &p);
-    q->floats = (struct qfloats){.per_row = !h->conv,
-                                 .bias = (const float *)(const void *)(q->packed + qdense_packed_bytes(&h->f)),
-                                 .min = h->act.min,
-                                 .max = h->act.max};
+    q->bias = (const float *)(const void *)(q->packed + qdense_packed_bytes(&h->merged));
+    q->floats = (struct qfloats){.per_row = !h->conv, .min = h->act.min, .max = h->act.max};
     size_t at = (q->rows.units + 1) * sizeof(struct part_range);
     at = (at + 63) / 64 * 64;
     q->scale_at = place(&at, q->rows.rows * sizeof(float));

@@ -145,6 +145,19 @@ static inline __attribute__((always_inline)) void row_out(const struct int_tile 
     }
 }
 
+/* Sums that somebody takes as they are. */
+static inline __attribute__((always_inline)) void sums_out(const struct int_tile *t, __m256i sum[MR][2], size_t r0,
+                                                           const int rows)
+{
+    int32_t room[MR * NR];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        _mm256_storeu_si256((void *)(room + r * NR), sum[r][0]);
+        _mm256_storeu_si256((void *)(room + r * NR + 8), sum[r][1]);
+    }
+    t->take(t->taker, room, r0, (size_t)rows);
+}
+
 static inline __attribute__((always_inline)) void rows_run(const struct int_tile *t, size_t r0, const int rows)
 {
     __m256i sum[MR][2];
@@ -156,6 +169,10 @@ static inline __attribute__((always_inline)) void rows_run(const struct int_tile
     }
     for (size_t run = 0; run < t->runs; run++, w += t->run_words * NR) {
         sums(t->x + r0 * t->x_stride + t->offsets[run], t->x_stride, w, t->run_words, sum, rows);
+    }
+    if (t->take != NULL) {
+        sums_out(t, sum, r0, rows);
+        return;
     }
     UNROLL
     for (int r = 0; r < rows; r++) {

@@ -133,10 +133,25 @@ INLINE void row_out(const struct int_tile *t, const int32x4_t sum[2], size_t r)
     }
 }
 
+/* Sums that somebody takes as they are. */
+INLINE void sums_out(const struct int_tile *t, int32x4_t sum[MR][2], size_t r0, const size_t rows)
+{
+    int32_t room[MR * NR];
+    for (size_t r = 0; r < rows; r++) {
+        vst1q_s32(room + r * NR, vaddq_s32(sum[r][0], vld1q_s32(t->add)));
+        vst1q_s32(room + r * NR + 4, vaddq_s32(sum[r][1], vld1q_s32(t->add + 4)));
+    }
+    t->take(t->taker, room, r0, rows);
+}
+
 INLINE void rows_run(const struct int_tile *t, size_t r0, const size_t rows)
 {
     int32x4_t sum[MR][2];
     sums(t->x + r0 * t->x_stride, t->x_stride, t->offsets, t->runs, t->w, t->run_words, sum, rows);
+    if (t->take != NULL) {
+        sums_out(t, sum, r0, rows);
+        return;
+    }
     for (size_t r = 0; r < rows; r++) {
         row_out(t, sum[r], r0 + r);
     }

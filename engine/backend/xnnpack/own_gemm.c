@@ -33,7 +33,7 @@ INLINE void half_tile(const struct gemm_tile *t, const size_t rows, const bool w
         end[r] = onto ? half_some(y + at, some) : bias ? *(const vhalf *)(t->bias + at) : (vhalf){0};
     }
     const float *x = t->x, *w = t->w, *next = t->next;
-    const size_t s = t->x_stride;
+    const size_t s = t->x_stride, step = t->fetch;
     const float *p[5] = {x, x + 3 * s, x + 6 * s, x + 9 * s, x + 12 * s};
     for (size_t band = t->bands;;) {
         for (size_t k = t->k; k > 0; k--) {
@@ -53,7 +53,7 @@ INLINE void half_tile(const struct gemm_tile *t, const size_t rows, const bool w
                 p[i]++;
             }
             w += NR;
-            next += 16;
+            next += step;
         }
         if (--band == 0) {
             break;

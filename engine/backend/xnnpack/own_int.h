@@ -85,9 +85,12 @@ struct int_scaled {
     int32_t zero;
 };
 
+/* Takes the sums of some rows, [rows][nr]: of the row `row` of a tile and those behind it. Each row comes once. */
+typedef void (*int_take_fn)(const void *taker, const int32_t *sums, size_t row, size_t rows);
+
 /*
- * One panel of a product of bytes, requantised on the way out. Sums with `add` stay within 32 bits. A row of x is some runs of whole words, which lie where
- * `offsets` say from the row's start: those of a convolution's window are rows of the image.
+ * One panel of a product of bytes, requantised on the way out, or taken as sums. Sums with `add` stay within 32 bits. A row of x is some runs of whole words,
+ * which lie where `offsets` say from the row's start: those of a convolution's window are rows of the image.
  */
 struct int_tile {
     const uint8_t *x;        /* [m][x_stride] */
@@ -100,7 +103,9 @@ struct int_tile {
     uint8_t *y;                                       /* [m][y_stride] */
     size_t x_stride, y_stride, runs, run_words, m, n; /* strides in bytes; n <= nr */
     int32_t zero;
-    float low, high; /* the limits of y's type less zero */
+    float low, high;  /* the limits of y's type less zero */
+    int_take_fn take; /* NULL: rows leave as bytes. Else it gets sums, `add` included, and what belongs to y does not count */
+    const void *taker;
 };
 
 /*

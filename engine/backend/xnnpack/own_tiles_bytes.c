@@ -123,6 +123,21 @@ void own_int_product_tiles(const uint32_t *x, size_t x_stride, const uint32_t *w
     }
 }
 
+/* Sums that somebody takes as they are. */
+static void rows_take(const struct int_tile *t, int32_t *room, size_t first, size_t rows)
+{
+    const bool two = t->n > OWN_TILES_NR / 2;
+    const vi add[2] = {*(const vi *)(const void *)t->add, *(const vi *)(const void *)(t->add + OWN_TILES_NR / 2)};
+    for (size_t r = 0; r < rows; r++) {
+        vi *sum = (vi *)(void *)(room + r * OWN_TILES_NR);
+        sum[0] += add[0];
+        if (two) {
+            sum[1] += add[1];
+        }
+    }
+    t->take(t->taker, room, first, rows);
+}
+
 /* Rows from `from` on leave as bytes. */
 static void rows_out(const struct int_tile *t, const int32_t *room, size_t from, size_t rows)
 {
@@ -151,7 +166,11 @@ void own_int_tile_tiles(const struct int_tile *t)
     for (size_t r = 0, from; r < t->m;) {
         const size_t rows = rows_next(r, t->m, &from);
         sums_of(&p, t->x + from * t->x_stride, t->x_stride, room, rows > ROWS, t->n > OWN_TILES_NR / 2);
-        rows_out(t, room, from, rows);
+        if (t->take != NULL) {
+            rows_take(t, room + (r - from) * OWN_TILES_NR, r, from + rows - r);
+        } else {
+            rows_out(t, room, from, rows);
+        }
         r = from + rows;
     }
 }

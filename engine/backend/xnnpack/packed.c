@@ -22,6 +22,7 @@ void *packed_alloc(size_t bytes)
     void *memory = room_alloc(bytes);
     if (memory != NULL && bytes >= TOUCH_BYTES) {
         pages_touch(memory, bytes);
+        room_later(memory, bytes);
     }
     return memory;
 }

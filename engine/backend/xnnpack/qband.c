@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/xnnpack/isa.h"
+#include "backend/xnnpack/qtake.h"
 
 #define BAND_BYTES  ((size_t)96 << 10)  /* copied rows stay in the second cache */
 #define BAND_MOST   ((size_t)384 << 10) /* of the rows of one window */
@@ -81,7 +82,8 @@ struct job {
     const struct qdense *d;
     const struct qweights *w;
     const uint8_t *x;
-    uint8_t *y, *scratch;
+    void *y;
+    uint8_t *scratch;
     size_t thread_bytes, bands, col_blocks; /* bands: of one image */
     atomic_size_t next;
 };
@@ -143,6 +145,7 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
     size_t rows = i->out_h - first < d->band.rows ? i->out_h - first : d->band.rows, nr = isa_product()->nr;
     size_t panel = unit % j->col_blocks * d->band.cols_block, last = panel + d->band.cols_block;
     int32_t *sums = (int32_t *)(void *)(scratch + copied_bytes(d));
+    const bool takes = qtake_needed(d, j->w);
     rows_copy(j, image, first, rows, scratch);
     for (size_t r = 0; j->w->w_zero_any && r < rows; r++) {
         windows_sum(d, scratch + r * i->stride_h * d->band.pitch, sums + r * i->out_w);
@@ -155,9 +158,15 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
         t.x_stride = i->stride_w * i->channels;
         t.m = i->out_w;
         for (size_t r = 0; r < rows; r++) {
+            const size_t row0 = (image * i->out_h + first + r) * i->out_w;
+            const struct qtaker taker = {d, j->w, j->y, row0, panel * nr, sums + r * i->out_w};
             t.x = scratch + r * i->stride_h * d->band.pitch;
-            t.y = j->y + ((image * i->out_h + first + r) * i->out_w) * d->y_stride + panel * nr;
-            t.row_sum = sums + r * i->out_w;
+            if (takes) {
+                qtake_from(&t, &taker);
+            } else {
+                t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * nr;
+                t.row_sum = taker.row_sums;
+            }
             qdense_tile_run(band_tiles(d), &t);
         }
     }
@@ -175,7 +184,7 @@ static void task(void *context, size_t thread)
     qdense_tiles_leave(band_tiles(j->d));
 }
 
-void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, uint8_t *y, uint8_t *scratch,
+void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, uint8_t *scratch,
                size_t thread_bytes, struct run *r)
 {
     struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch, .thread_bytes = thread_bytes};

@@ -12,8 +12,8 @@
 /* Sets d->band from all else of d; panels: of the weights. */
 void qband_init(struct qdense *d, size_t panels, size_t threads);
 size_t qband_bytes(const struct qdense *d); /* of scratch memory for each thread; 0 where d->band.rows is 0 */
-/* Sums stay within 32 bits and leave as bytes. scratch: thread_bytes (at least qband_bytes) for each thread of the run. */
-void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, uint8_t *y, uint8_t *scratch,
+/* y: as qdense_run's. scratch: thread_bytes (at least qband_bytes) for each thread of the run. */
+void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, uint8_t *scratch,
                size_t thread_bytes, struct run *r);
 
 #endif

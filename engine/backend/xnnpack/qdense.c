@@ -8,6 +8,7 @@
 #include "backend/xnnpack/own_tiles.h"
 #include "backend/xnnpack/qband.h"
 #include "backend/xnnpack/qrow.h"
+#include "backend/xnnpack/qtake.h"
 
 #define ROWS_MAX  64
 #define NR_MAX    32
@@ -264,6 +265,20 @@ void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packe
     }
 }
 
+#define MERGED_OUT 16 /* columns of a vector */
+
+size_t qdense_merge(struct filter *f)
+{
+    const size_t out = f->out / f->groups, k = group_k(f);
+    size_t merged = 1;
+    for (size_t m = 2; m <= f->groups && m * out <= MERGED_OUT && m * k <= QDENSE_K_MAX; m++) {
+        merged = f->groups % m == 0 ? m : merged;
+    }
+    f->groups /= merged;
+    f->in *= merged;
+    return merged;
+}
+
 /* ---- the product ---- */
 
 /* Sums of rows against one panel, to y[m][nr]. */
@@ -334,51 +349,6 @@ struct job {
     atomic_size_t next;
 };
 
-static void panel_emit(const struct job *j, size_t row0, size_t rows, size_t col, const int32_t *sums,
-                       const int32_t *row_sums)
-{
-    const struct qdense *d = j->d;
-    size_t nr = isa_product()->nr, n = d->n - col < nr ? d->n - col : nr;
-    struct requantise q = qdense_limits(d->y_dtype, d->y_zero);
-    q.add = j->w->add + col;
-    q.add32 = j->w->narrow ? j->w->add32 + col : NULL;
-    q.scale = j->w->scale + col;
-    q.w_zero = j->w->w_zero_any ? j->w->w_zero + col : NULL;
-    for (size_t r = 0; r < rows; r++) {
-        size_t at = (row0 + r) * d->y_stride + col;
-        q.row_sum = row_sums[r];
-        if (d->y_dtype == PEN_DTYPE_I32) {
-            isa_int()->add(sums + r * nr, &q, (int32_t *)j->y + at, n);
-        } else {
-            isa_int()->requantise(sums + r * nr, &q, (uint8_t *)j->y + at, n);
-        }
-    }
-}
-
-static void floats_emit(const struct job *j, size_t row0, size_t rows, size_t col, const int32_t *sums)
-{
-    const struct qdense *d = j->d;
-    const struct qfloats *f = d->floats;
-    const size_t nr = isa_product()->nr, n = d->n - col < nr ? d->n - col : nr;
-    const size_t first = f->per_row ? row0 : 0;
-    const struct int_floats q = {.sum = sums,
-                                 .w_sums = j->w->sums + col,
-                                 .w_scale = j->w->scale + col,
-                                 .bias = f->bias + row0 * f->bias_stride + col,
-                                 .bias_stride = f->bias_stride,
-                                 .x_scale = f->x_scale + first,
-                                 .x_zero = f->x_zero + first,
-                                 .y = (float *)j->y + row0 * d->y_stride + col,
-                                 .m = rows,
-                                 .n = n,
-                                 .sum_stride = nr,
-                                 .y_stride = d->y_stride,
-                                 .x_step = f->per_row ? 1 : 0,
-                                 .min = f->min,
-                                 .max = f->max};
-    isa_int()->floats(&q);
-}
-
 /* Sums that leave as bytes without being written down. */
 static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, size_t row0, size_t rows, size_t panel,
                        const int32_t *row_sums)
@@ -426,12 +396,9 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
             panel_tile(j, x, x_stride, row0, rows, p, row_sums);
             continue;
         }
+        const struct qtaker taker = {d, j->w, j->y, row0, p * q->nr, row_sums};
         sums_run(d, x, x_stride, j->w->panels + p * q->nr * d->words, rows, sums);
-        if (floats) {
-            floats_emit(j, row0, rows, p * q->nr, sums);
-        } else {
-            panel_emit(j, row0, rows, p * q->nr, sums, row_sums);
-        }
+        qtake(&taker, sums, 0, rows);
     }
 }
 
@@ -454,8 +421,8 @@ void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t 
     struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
     j.row_blocks = divide_up(d->m, d->rows_block);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
-    j.tiles = isa_bytes() != NULL && w->narrow && d->y_dtype != PEN_DTYPE_I32 && d->y_dtype != PEN_DTYPE_F32;
-    if (j.tiles && d->band.rows > 0) {
+    j.tiles = isa_bytes() != NULL && !qtake_needed(d, w);
+    if (d->band.rows > 0) {
         qband_run(d, w, x, y, scratch, thread_bytes(d), r);
         return;
     }

@@ -187,6 +187,7 @@ static void point_run(const struct winograd_job *j, const float *u, const float 
         const struct gemm_tile t = {.x = v + r * row_in(q),
                                     .w = u,
                                     .next = u + point_step(q),
+                                    .fetch = 16,
                                     .y = m + r * row_out(q),
                                     .x_stride = row_in(q),
                                     .y_stride = row_out(q),

@@ -1,8 +1,10 @@
 /* test_room.c - memory for many values begins where its kernels and the kernel of the system want it. */
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graph/room.h"
 
@@ -61,5 +63,40 @@ Test(room, large_pages_that_are_slow_are_left_out_for_a_while)
         cr_assert_lt(++tries, 100u, "a large page is tried again");
     }
     cr_assert_eq(tries, 8u, "64 MiB later, after %u times 8", tries);
+    free(memory);
+}
+
+/* ---- large pages that come later --------------------------------------------------------------------------------------------- */
+
+/* Whether the mapping that holds `memory` has this flag in /proc/self/smaps. */
+static bool mapping_has(const void *memory, const char *flag)
+{
+    char line[512];
+    bool here = false, has = false;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    cr_assert_not_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        unsigned long first = 0, end = 0;
+        if (sscanf(line, "%lx-%lx ", &first, &end) == 2) {
+            here = (uintptr_t)memory >= first && (uintptr_t)memory < end;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            has = strstr(line, flag) != NULL;
+        }
+    }
+    (void)fclose(f);
+    return has;
+}
+
+Test(room, small_pages_may_be_joined_later)
+{
+    void *memory = NULL;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) {
+        cr_skip_test("this system has no large pages");
+    }
+    cr_assert_eq(posix_memalign(&memory, LARGE, 4 * LARGE), 0);
+    room_later(memory, LARGE - 1);
+    cr_assert_not(mapping_has(memory, " hg"), "too small for one");
+    room_later(memory, 4 * LARGE);
+    cr_assert(mapping_has(memory, " hg"));
     free(memory);
 }

@@ -74,6 +74,28 @@ static void convolutions(void)
 
 WITH_LIMITS(convolutions)
 
+/* Wide groups and narrow ones, which are multiplied several at a time; rows long enough to be read in place, and short ones; several images. */
+static void groups(void)
+{
+    static const int64_t sizes[][3] = {{4, 16, 16}, {2, 24, 40}, {8, 4, 4}, {16, 2, 1}, {3, 5, 7}, {6, 1, 2}};
+    for (int i = 0; i < 12; i++) {
+        const int64_t *s = sizes[i % 6], count = s[0], in = s[1], out = s[0] * s[2];
+        const struct few_window w = {(const int64_t[]){3, 1, 5}[i / 2 % 3], 1 + i % 2, 1 + (i == 4), count};
+        struct few *f = few_new();
+        const uint32_t x = few_input(f, 4, (int64_t[]){1 + i % 2, cross_pick(5, 9), cross_pick(5, 40), count * in});
+        const uint32_t weights = few_codes(f, 4, (int64_t[]){out, w.kernel, w.kernel, in}, 0, i % 4 < 2);
+        const uint32_t bias = i % 5 == 0 ? VALUE_NONE : few_constant(f, 1, &out);
+        const uint32_t y = few_conv(f, rounded(f, x, 1, i % 3 == 1), weights, bias, w);
+        if (i % 2 == 0) {
+            clamp(f, y);
+        }
+        few_output(f, y);
+        expect(f, 1);
+    }
+}
+
+WITH_LIMITS(groups)
+
 /* Each row has a range of its own. */
 static void matrices(void)
 {
@@ -123,7 +145,7 @@ Test(xnnpack_hybrid, nan_stays)
     expect(f, 1);
 }
 
-/* What is no product of bytes runs as floats: other weights, sums that are too long, rows that others read, groups, rows that are not the product's. */
+/* What is no product of bytes runs as floats: other weights, sums that are too long, rows that others read, one channel in each group, rows that are not the product's. */
 Test(xnnpack_hybrid, others_stay_floats)
 {
     const int64_t n = 12;
@@ -136,8 +158,8 @@ Test(xnnpack_hybrid, others_stay_floats)
             y = few_conv(f, x, few_constant(f, 4, (int64_t[]){n, 1, 1, k}), VALUE_NONE,
                          (struct few_window){1, 1, 1, 1});
         } else if (i == 3) {
-            y = few_conv(f, x, few_codes(f, 4, (int64_t[]){n, 1, 1, k / 2}, 0, true), VALUE_NONE,
-                         (struct few_window){1, 1, 1, 2});
+            y = few_conv(f, x, few_codes(f, 4, (int64_t[]){k, 1, 1, 1}, 0, true), VALUE_NONE,
+                         (struct few_window){1, 1, 1, k});
         } else {
             y = few_conv(f, x, few_codes(f, 4, (int64_t[]){n, 1, 1, k}, 0, true), VALUE_NONE,
                          (struct few_window){1, 1, 1, 1});

@@ -123,6 +123,44 @@ static uint8_t requantised(int64_t sum, float scale, const struct requantise *q)
     return (uint8_t)((int32_t)rintf(f) + q->zero);
 }
 
+struct taken {
+    size_t nr, rows, next; /* next: the row that comes next */
+    int32_t sums[ROWS][32];
+};
+
+static void take(const void *taker, const int32_t *sums, size_t row, size_t rows)
+{
+    struct taken *t = (struct taken *)(uintptr_t)taker;
+    cr_assert_eq(row, t->next, "each row comes once, in order");
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(t->sums[row + r], sums + r * t->nr, t->nr * sizeof *sums);
+    }
+    t->next = row + rows;
+}
+
+/* The sums that the tile makes bytes of. */
+static void tile_taken(const struct own_bytes *own, size_t nr, struct int_tile t)
+{
+    static struct taken taken_now;
+    taken_now = (struct taken){.nr = nr};
+    t.take = take, t.taker = &taken_now, t.y = NULL, t.scale = NULL, t.w_zero = NULL, t.row_sum = NULL;
+    own->tile(&t);
+    cr_assert_eq(taken_now.next, t.m);
+    for (size_t r = 0; r < t.m; r++) {
+        for (size_t c = 0; c < t.n; c++) {
+            int64_t sum = t.add[c];
+            for (size_t run = 0, word = 0; run < t.runs; run++) {
+                for (size_t k = 0; k < 4 * t.run_words; k++) {
+                    const uint8_t v = t.x[r * t.x_stride + t.offsets[run] + k];
+                    sum += (int64_t)v * part(t.w[(word + k / 4) * nr + c], 4, k % 4, true);
+                }
+                word += t.run_words;
+            }
+            cr_assert_eq(taken_now.sums[r][c], sum, "row %zu of %zu, column %zu of %zu", r, t.m, c, t.n);
+        }
+    }
+}
+
 /* Tiles of every height and width, rows that do not lie together and are runs that do not, to both kinds of bytes. */
 static void tiles(const struct own_bytes *own, size_t nr, size_t m, size_t n)
 {
@@ -166,6 +204,7 @@ static void tiles(const struct own_bytes *own, size_t nr, size_t m, size_t n)
             cr_assert_eq(y[r * 40 + c], want, "row %zu of %zu, column %zu of %zu", r, m, c, n);
         }
     }
+    tile_taken(own, nr, t);
 }
 
 /* A stream of n bytes with 9 or 5 taps over blocks that repeat. */
