@@ -7,6 +7,7 @@
 #define XNNPACK_CONV_H
 
 #include "backend/xnnpack/depthwise.h"
+#include "backend/xnnpack/groups.h"
 #include "backend/xnnpack/narrow.h"
 #include "backend/xnnpack/winograd.h"
 
@@ -25,6 +26,7 @@ struct conv {
     struct dense dense; /* of group 0 */
     struct depthwise depthwise;
     struct narrow narrow;
+    struct groups groups;
     struct winograd tiles[2];        /* of 4 x 4 and 2 x 2 results */
     enum conv_form form;             /* which of these runs */
     void (*product)(struct step *s); /* makes the step run the product, and tell so */

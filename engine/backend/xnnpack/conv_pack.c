@@ -55,6 +55,19 @@ static enum pen_status pack_narrow(const struct node *n, const struct filter *f,
     return PEN_OK;
 }
 
+static enum pen_status pack_groups(const struct node *n, const struct filter *f, const struct value *w,
+                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
+{
+    uint8_t *packed = packed_alloc(groups_packed_bytes(f));
+    if (packed == NULL || groups_pack(f, w->data, bias, packed) != PEN_OK) {
+        free(packed);
+        return no_memory(n, reterr);
+    }
+    *ret_packed = packed;
+    *ret_bytes = groups_packed_bytes(f);
+    return PEN_OK;
+}
+
 /* In two bytes. */
 static enum pen_status pack_short(const struct node *n, const struct filter *f, const struct value *w,
                                   const float *bias, void **ret_packed, size_t *ret_bytes, struct pen_error *reterr)
@@ -96,7 +109,8 @@ static enum pen_status pack_dense(const struct node *n, const struct filter *f, 
     return PEN_OK;
 }
 
-#define FIRST_K 64 /* terms of a sum */
+#define FIRST_K   64 /* terms of a sum */
+#define GROUPS_IN 16 /* groups of so few channels leave most of a tile of pairs empty */
 
 /*
  * Another kernel takes weights of four bytes, and saves more than rounding does: Winograd's tiles, but for where AMX multiplies; there, first layers whose patches are short: an odd number of
@@ -127,11 +141,16 @@ static enum pen_status pack_any(const struct graph *g, const struct node *n, boo
         return graph_align(g, n->in[1]) == PEN_OK ? pack_narrow(n, &f, w, b, ret_packed, ret_bytes, reterr)
                                                   : no_memory(n, reterr);
     }
+    const bool is_short = rounded && OWN_KEPT_PAIRS && conv_is_dense(&f) && !stays_whole(n, &f);
+    if (groups_takes(n, &f) && !(is_short && f.in > GROUPS_IN)) {
+        return graph_align(g, n->in[1]) == PEN_OK ? pack_groups(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                                                  : no_memory(n, reterr);
+    }
     if (!conv_is_dense(&f)) {
         return PEN_OK;
     }
-    return rounded && OWN_KEPT_PAIRS && !stays_whole(n, &f) ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
-                                                            : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
+    return is_short ? pack_short(n, &f, w, b, ret_packed, ret_bytes, reterr)
+                    : pack_dense(n, &f, w, b, ret_packed, ret_bytes, reterr);
 }
 
 enum pen_status conv_pack(const struct graph *g, const struct node *n, void **ret_packed, size_t *ret_bytes,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/xnnpack/after.h"
 #include "backend/xnnpack/dense_paired.h"
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
@@ -39,8 +40,14 @@ struct block {
 /* Rows that a kernel reads for a tile of m rows. */
 static size_t rows_read(const struct dense *d, size_t m)
 {
-    const size_t mr = d->mr;
-    return m > mr / 2 ? mr : m > 1 ? mr / 2 : 1;
+    return d->tiles ? d->mr : gemm_rows(d->mr, m);
+}
+
+/* Rows of the tile that begins with row r. */
+static size_t rows_of(const struct block *b, size_t r)
+{
+    const size_t mr = b->d->mr, left = b->rows - r;
+    return b->d->tiles ? (left < mr ? left : mr) : gemm_rows_next(mr, left);
 }
 
 /* Of a patch inside of an image whose pixels lie side by side. */
@@ -76,7 +83,7 @@ static bool tile_in_place(const struct block *b, size_t r)
     if (!b->d->banded) {
         return false;
     }
-    const size_t mr = b->d->mr, end = b->rows - r < mr ? b->rows : r + mr;
+    const size_t end = r + rows_of(b, r);
     for (size_t at = r; at < end; at += segment_rows(b, at, end - at)) {
         if (!segment_in_place(b, at, segment_rows(b, at, end - at))) {
             return false;
@@ -156,7 +163,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, struct ahead ahe
 {
     const struct dense *d = b->d;
     const struct dense_item *i = b->item;
-    const size_t mr = d->mr, row = b->row0 + r, m = b->rows - r < mr ? b->rows - r : mr;
+    const size_t row = b->row0 + r, m = rows_of(b, r);
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + dense_panel_at(d, c, b->k0),
                           .next = ahead.at,
@@ -221,7 +228,7 @@ static void panels_run(const struct block *b)
     const struct dense *d = b->d;
     for (size_t c = b->col0; c < b->col0 + b->cols; c += d->nr) {
         const float *next = panel_behind(b, c);
-        for (size_t r = 0, tile = 0; r < b->rows; r += d->mr, tile++) {
+        for (size_t r = 0, tile = 0; r < b->rows; r += rows_of(b, r), tile++) {
             tile_run(b, r, c, ahead_of(b, next, tile));
         }
     }
@@ -264,37 +271,15 @@ static void copy_pairs(const struct block *b, const struct patch_origin *origins
 /* A direct product copies only a last tile that is not full, or rows whose lines would push each other out of the cache. */
 static void copy_needed(const struct block *b, const struct patch_origin *origins, size_t r, size_t rows)
 {
-    const size_t mr = b->d->mr, last = b->rows / mr * mr;
     if (b->d->form == GEMM_PAIRS) {
         copy_pairs(b, origins, r, rows);
         return;
     }
     const bool direct = b->d->direct && !b->d->apart;
-    for (size_t at = r; !direct && at < r + rows && at < b->rows; at += mr) {
-        if (!tile_in_place(b, at)) {
-            copy_rows(b, origins, at, mr);
-        }
-    }
-    if (direct && last < b->rows && r + rows > last) {
-        copy_rows(b, origins, last, mr);
-    }
-}
-
-#define ROOM 256 /* results of narrow rows that are next to each other for an activation */
-
-/* Rows of a few results each, apart from each other: a function of vectors takes them together. */
-static void act_narrow(const struct act *act, float *y, size_t stride, size_t rows, size_t cols)
-{
-    float room[ROOM];
-    const size_t most = ROOM / cols;
-    for (size_t r = 0; r < rows; r += most) {
-        const size_t count = rows - r < most ? rows - r : most;
-        for (size_t i = 0; i < count; i++) {
-            memcpy(room + i * cols, y + (r + i) * stride, cols * sizeof *y);
-        }
-        isa_own()->unary(act->fn, room, room, count * cols, act->a, 0.0f);
-        for (size_t i = 0; i < count; i++) {
-            memcpy(y + (r + i) * stride, room + i * cols, cols * sizeof *y);
+    for (size_t at = r; at < r + rows && at < b->rows; at += rows_of(b, at)) {
+        const size_t m = rows_of(b, at);
+        if (direct ? b->row0 + at + rows_read(b->d, m) > b->d->m : !tile_in_place(b, at)) {
+            copy_rows(b, origins, at, m);
         }
     }
 }
@@ -303,29 +288,13 @@ static void act_narrow(const struct act *act, float *y, size_t stride, size_t ro
 static void act_rows(const struct block *b, size_t r, size_t rows)
 {
     const struct dense *d = b->d;
-    const struct act *act = &d->act;
-    if (act->fn == UNARY_NONE && d->after == NULL) {
-        return;
-    }
-    rows = b->rows - r < rows ? b->rows - r : rows;
-    size_t cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols;
-    bool whole = cols == d->y_stride;
-    const size_t n = whole ? rows * cols : cols;
-    float *y = b->item->y + (b->row0 + r) * d->y_stride + b->col0;
-    size_t at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0; /* in what is as large as the result */
-    const bool narrow = !whole && cols < isa_own()->lanes && act->fn != UNARY_NONE;
-    if (narrow) {
-        act_narrow(act, y, d->y_stride, rows, cols);
-    }
-    for (size_t i = 0; i < (whole ? 1 : rows) && (!narrow || d->after != NULL);
-         i++, y += d->y_stride, at += d->sum_stride) {
-        if (act->fn != UNARY_NONE && !narrow) {
-            isa_own()->unary(act->fn, y, y, n, act->a, 0.0f);
-        }
-        if (d->after != NULL) {
-            epilogue_run(d->after, b->item->in, y, at, n);
-        }
-    }
+    const struct after_rows done = {.y = b->item->y + (b->row0 + r) * d->y_stride + b->col0,
+                                    .y_stride = d->y_stride,
+                                    .at = b->item->y_at + (b->row0 + r) * d->sum_stride + b->col0,
+                                    .at_stride = d->sum_stride,
+                                    .rows = b->rows - r < rows ? b->rows - r : rows,
+                                    .cols = d->n - b->col0 < b->cols ? d->n - b->col0 : b->cols};
+    after_run(&d->act, d->after, b->item->in, &done);
 }
 
 /* One row whose pairs fit what a block may copy. */
@@ -396,21 +365,23 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         patches_find(&d->image, item->x, b.row0, b.rows, origins);
         b.origins = origins;
     }
-    for (size_t r = 0; r < b.rows; r += d->rows_outer ? mr : b.rows) {
+    for (size_t r = 0, rows; r < b.rows; r += rows) {
         struct block part = b;
+        rows = d->rows_outer ? rows_of(&b, r) : b.rows;
         for (part.k0 = 0; part.k0 < d->k; part.k0 += depth) {
             part.kc = d->k - part.k0 < depth ? d->k - part.k0 : depth;
-            copy_needed(&part, origins, r, d->rows_outer ? mr : b.rows);
+            copy_needed(&part, origins, r, rows);
             if (!d->rows_outer) {
                 panels_run(&part);
                 continue;
             }
             for (size_t c = b.col0; c < b.col0 + b.cols; c += d->nr) {
                 const float *next = item->panels + dense_panel_at(d, c + d->nr < d->n ? c + d->nr : 0, part.k0);
-                tile_run(&part, r, c, (struct ahead){next, d->tiles ? (d->paired.in_place ? OWN_TILES_K : 0) : LINE_FLOATS});
+                tile_run(&part, r, c,
+                         (struct ahead){next, d->tiles ? (d->paired.in_place ? OWN_TILES_K : 0) : LINE_FLOATS});
             }
         }
-        act_rows(&b, r, d->rows_outer ? mr : b.rows);
+        act_rows(&b, r, rows);
     }
 }
 

@@ -11,7 +11,8 @@
  *   (README.md); also the only way when weights are computed;
  * - products over turned tiles (winograd.h) of the same packed weights, where conv_forms.c finds that quicker;
  * - our depthwise loops (depthwise.h) where each group has one channel in and out, and the processor has AVX2;
- * - XNNPACK for narrow groups and depthwise ones with several channels out, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
+ * - products of groups over bands of the image (groups.h) where each group has several channels in, and the processor has AVX2;
+ * - XNNPACK for depthwise ones with several channels out, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
  *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
  */
 static bool conv_supports(const struct graph *g, const struct node *n, const char **ret_reason)
@@ -192,6 +193,31 @@ static const struct epilogue *epilogue_take(struct build *b, struct conv *c, boo
     return after;
 }
 
+/* ---- groups ---- */
+
+static enum pen_status run_groups(struct step *s, struct run *r)
+{
+    const struct conv *c = s->state;
+    groups_run(&c->groups, c->packed, s, c->sum != UINT32_MAX ? s->in[c->sum] : NULL, r);
+    return PEN_OK;
+}
+
+static enum pen_status build_groups(struct build *b, struct conv *c)
+{
+    c->packed = (uint8_t *)(uintptr_t)b->packed; /* read only */
+    const struct epilogue *after = epilogue_take(b, c, true);
+    groups_init(&c->groups, &c->w, &c->f, &c->act, build_threads(b));
+    c->groups.after = after;
+    b->rows_in = 1;
+    b->rows_out = true;
+    b->step->scratch_bytes = groups_scratch_bytes(&c->groups, build_threads(b));
+    b->step->run = run_groups;
+    b->step->kernel = c->sum != UINT32_MAX ? "own gemm of groups that adds" : "own gemm of groups";
+    b->step->why = c->groups.merged > 1 ? "narrow groups are multiplied several at once, to fill the vectors"
+                                        : "each group is a product over bands of the image";
+    return PEN_OK;
+}
+
 /* ---- our matrix product, built ---- */
 
 static void product_take(struct step *s)
@@ -273,6 +299,9 @@ static enum pen_status conv_build(struct build *b)
     if (b->packed != NULL && narrow_takes(b->n, &c->f)) {
         return build_narrow(b, c);
     }
+    if (b->packed != NULL && groups_takes(b->n, &c->f) && filter_group(&c->f, b->packed, 0)->form == GEMM_F32) {
+        return build_groups(b, c);
+    }
     if (b->packed != NULL || !constant || conv_is_dense(&c->f)) {
         return build_dense(b, c);
     }
@@ -293,7 +322,7 @@ bool conv_joins(const struct graph *g, const struct node *n)
     struct filter f;
     const struct value *w = node_in(g, n, 1);
     return conv_supports(g, n, NULL) && filter_read(n, &w->shape, &f) &&
-           ((in_constant(g, n, 1) && depthwise_takes(&f)) || conv_is_dense(&f));
+           ((in_constant(g, n, 1) && (depthwise_takes(&f) || groups_takes(n, &f))) || conv_is_dense(&f));
 }
 
 const struct emitter emit_conv = {conv_supports, conv_pack, conv_build};

@@ -78,7 +78,7 @@ enum fold_fn { FOLD_SUM = 0, FOLD_MAX, FOLD_MIN, FOLD_PROD, FOLD_ABS, FOLD_SQUAR
  * One tile of a matrix product: y[m, n] = x[m, k] * w[k, n], for one block of k. w is a packed panel [k][gemm_nr].
  *
  * Rows of x are equally far apart: those of a matrix, or of a block to which patches of an image were copied. All rows of a full or half tile are read, so
- * there must be that many: m > gemm_mr / 2 reads gemm_mr, m > 1 reads gemm_mr / 2.
+ * there must be that many: gemm_rows.
  */
 #define GEMM_KC 256 /* k of one block: the x block and a w panel (32 KiB) stay in the first two caches */
 #define GEMM_LDX                                                                                                       \
@@ -91,8 +91,24 @@ enum gemm_form {
     GEMM_PAIRS /* [k / 2][gemm_nr][2] of bf16, and x is pairs of bf16, too: k counts pairs */
 };
 
+/* Rows that a tile of m rows reads and multiplies: 1, half a tile, or a whole one less 0, 2, 4 ... */
+static inline size_t gemm_rows(size_t mr, size_t m)
+{
+    return m <= 1 ? m : m <= mr / 2 ? mr / 2 : m >= mr ? mr : mr - (mr - m) / 2 * 2;
+}
+
+/* Rows of the next tile where `left` are to be multiplied: the last two tiles share theirs where the last one alone would have few. */
+static inline size_t gemm_rows_next(size_t mr, size_t left)
+{
+    const size_t half = mr / 2;
+    if (left <= mr || left >= mr + half || half < 3) {
+        return left < mr ? left : mr;
+    }
+    return left - half - (left - half) % 2;
+}
+
 struct gemm_tile {
-    const float *x;    /* [mr][x_stride] */
+    const float *x;    /* [gemm_rows(mr, m)][x_stride] */
     const float *w;    /* [k][gemm_nr] */
     const float *next; /* fetched ahead, one cache line for each k: what the caller needs soon */
     size_t fetch;      /* own_gemm_tiles: so many lines for each OWN_TILES_K of k instead */

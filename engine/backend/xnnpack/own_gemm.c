@@ -91,9 +91,16 @@ INLINE void half_tile(const struct gemm_tile *t, const size_t rows, const bool w
 
 INLINE void half_rows(const struct gemm_tile *t, const bool wide)
 {
-    if (t->m > MR / 2) {
+    const size_t rows = gemm_rows(MR, t->m);
+    if (rows == MR) {
         half_tile(t, MR, wide);
-    } else if (t->m > 1) {
+    } else if (rows == ROWS_LESS(2)) {
+        half_tile(t, ROWS_LESS(2), wide);
+    } else if (rows == ROWS_LESS(4)) {
+        half_tile(t, ROWS_LESS(4), wide);
+    } else if (rows == ROWS_LESS(6)) {
+        half_tile(t, ROWS_LESS(6), wide);
+    } else if (rows == MR / 2) {
         half_tile(t, MR / 2, wide);
     } else {
         half_tile(t, 1, wide);

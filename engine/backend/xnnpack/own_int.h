@@ -103,8 +103,9 @@ struct int_tile {
     uint8_t *y;                                       /* [m][y_stride] */
     size_t x_stride, y_stride, runs, run_words, m, n; /* strides in bytes; n <= nr */
     int32_t zero;
-    float low, high;  /* the limits of y's type less zero */
-    int_take_fn take; /* NULL: rows leave as bytes. Else it gets sums, `add` included, and what belongs to y does not count */
+    float low, high; /* the limits of y's type less zero */
+    int_take_fn
+        take; /* NULL: rows leave as bytes. Else it gets sums, `add` included, and what belongs to y does not count */
     const void *taker;
 };
 

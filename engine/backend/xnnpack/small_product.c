@@ -27,13 +27,14 @@ void small_product_run(const struct small_product *p, const struct gemm_tile *al
     const size_t nr = isa_own()->gemm_nr, mr = small_product_rows(p);
     const size_t halves = p->form == GEMM_F16 || p->form == GEMM_BF16 ? 2 : 1; /* weights in a word */
     for (size_t c = 0; c < all->n; c += nr) {
-        for (size_t r = 0; r < all->m; r += mr) {
+        for (size_t r = 0, rows; r < all->m; r += rows) {
             struct gemm_tile t = *all;
+            rows = p->tiles ? (all->m - r < mr ? all->m - r : mr) : gemm_rows_next(mr, all->m - r);
             t.x += r * t.x_stride;
             t.w += c * t.k / halves;
             t.next = t.w;
             t.y += r * t.y_stride + c;
-            t.m = all->m - r < mr ? all->m - r : mr;
+            t.m = rows;
             t.n = all->n - c < nr ? all->n - c : nr;
             t.bands = 1;
             t.last = true;

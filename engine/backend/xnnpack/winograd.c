@@ -26,8 +26,13 @@ static size_t points_of(size_t edge)
 /* Rows that the product computes for m of them. */
 static size_t rows_computed(size_t m)
 {
-    const size_t mr = isa_own()->gemm_mr, left = m % mr;
-    return m - left + (left > mr / 2 ? mr : left > 1 ? mr / 2 : left);
+    const size_t mr = isa_own()->gemm_mr;
+    size_t rows = 0;
+    for (size_t next; m > 0; m -= next) {
+        next = m >= 2 * mr ? m / mr * mr - mr : gemm_rows_next(mr, m);
+        rows += next > mr ? next : gemm_rows(mr, next);
+    }
+    return rows;
 }
 
 static bool filter_fits(const struct filter *f)
@@ -183,7 +188,8 @@ static void point_run(const struct winograd_job *j, const float *u, const float 
 {
     const struct winograd *q = j->q;
     const size_t mr = isa_own()->gemm_mr;
-    for (size_t r = 0; r < tiles; r += mr) {
+    for (size_t r = 0, rows; r < tiles; r += rows) {
+        rows = gemm_rows_next(mr, tiles - r);
         const struct gemm_tile t = {.x = v + r * row_in(q),
                                     .w = u,
                                     .next = u + point_step(q),
@@ -191,7 +197,7 @@ static void point_run(const struct winograd_job *j, const float *u, const float 
                                     .y = m + r * row_out(q),
                                     .x_stride = row_in(q),
                                     .y_stride = row_out(q),
-                                    .m = tiles - r < mr ? tiles - r : mr,
+                                    .m = rows,
                                     .n = cols,
                                     .k = kc,
                                     .bands = 1,

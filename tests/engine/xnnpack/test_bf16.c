@@ -29,7 +29,7 @@ static const struct cross_conv rows[] = {
     {1, 9, 9, 16, 16, 3, 3, 1, 2, 2, 2, 1, ACT_HARDSWISH},
     {1, 8, 8, 32, 64, 3, 3, 1, 1, 1, 1, 2, ACT_LEAKY},
     {1, 20, 20, 3, 64, 7, 7, 2, 1, 3, 3, 1, ACT_CLAMP},
-    {1, 7, 7, 300, 40, 3, 3, 1, 1, 1, 1, 1, ACT_NONE},
+    {1, 13, 13, 300, 40, 3, 3, 2, 1, 1, 1, 1, ACT_NONE},
     {3, 1, 1, 513, 7, 1, 1, 1, 1, 0, 0, 1, ACT_NONE},
     {1, 30, 30, 16, 1, 1, 1, 2, 1, 0, 0, 1, ACT_NONE},
     /* windows in place: parts of a row, whole rows, two rows at a time, an odd number of those, several images */

@@ -67,6 +67,56 @@ Test(xnnpack_conv, depthwise_of_every_form)
     }
 }
 
+/* Groups narrower than a vector and wider than a panel, rows of every remainder of a tile, several bands and images, activations of both kinds. */
+static void groups(void)
+{
+    for (int i = 0; i < 120; i++) {
+        struct cross_conv r = {.n = cross_pick(1, 2), .h = cross_pick(3, 40), .w = cross_pick(1, 60)};
+        r.groups = cross_pick(2, i % 3 == 0 ? 30 : 6);
+        r.in = r.groups * (i % 4 == 0 ? cross_pick(1, 3) : cross_pick(2, 50));
+        r.out = r.groups * (i % 3 == 0 ? cross_pick(1, 8) : cross_pick(4, 70));
+        r.kh = cross_pick(1, 5);
+        r.kw = cross_pick(1, 5);
+        r.stride = cross_pick(1, 2);
+        r.dilation = i % 6 == 0 ? 2 : 1;
+        r.before = cross_pick(0, r.kw / 2);
+        r.after = cross_pick(0, r.kw / 2);
+        r.act = i % 4 == 1 ? ACT_CLAMP : i % 4 == 2 ? ACT_HARDSWISH : ACT_NONE;
+        if (r.h + r.before + r.after > (r.kh - 1) * r.dilation && r.w + r.before + r.after > (r.kw - 1) * r.dilation) {
+            cross_conv_check(&r, i % 10 != 0, i % 6 != 0);
+        }
+    }
+}
+
+Test(xnnpack_conv, groups_of_every_width)
+{
+    groups();
+}
+
+Test(xnnpack_conv, groups_in_avx2)
+{
+    cross_ask(PEN_PRECISION_F32, PEN_ISA_AVX2, 0.0f);
+    groups();
+}
+
+/* Rows of a matrix of every remainder of a tile. */
+Test(xnnpack_conv, rows_of_every_number)
+{
+    for (int64_t count = 1; count <= 60; count++) {
+        const struct cross_conv r = {.n = 1,
+                                     .h = 1,
+                                     .w = count,
+                                     .in = 20,
+                                     .out = count % 40 + 1,
+                                     .kh = 1,
+                                     .kw = 1,
+                                     .stride = 1,
+                                     .dilation = 1,
+                                     .groups = 1};
+        cross_conv_check(&r, true, count % 2 == 0);
+    }
+}
+
 /* First layers: patches that lie inside of the image are read where they are, others are copied. */
 Test(xnnpack_conv, few_channels_in)
 {
