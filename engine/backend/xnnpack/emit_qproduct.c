@@ -336,14 +336,12 @@ static enum pen_status product_run(struct step *s, struct run *r)
         return PEN_OK;
     }
     qdense_zeros(&q->dense, &q->params);
-    size_t group_out = q->f.out / q->f.groups, size = q->params.y_dtype == PEN_DTYPE_I32 ? 4 : 1;
-    for (size_t g = 0; g < q->f.groups; g++) {
-        struct qweights w = qdense_group(&q->f, q->packed, g);
-        if (q->rezero) {
-            qdense_addends(&w, &q->f, &q->params, q->add, q->add32);
-        }
-        qdense_run(&q->dense, &w, (const uint8_t *)s->in[0] + g * q->f.in, (uint8_t *)s->out[0] + g * group_out * size,
-                   s->scratch, r);
+    if (q->rezero) {
+        struct qweights w = qdense_group(&q->f, q->packed, 0);
+        qdense_addends(&w, &q->f, &q->params, q->add, q->add32);
+        qdense_run(&q->dense, &w, s->in[0], s->out[0], s->scratch, r);
+    } else {
+        qdense_run_groups(&q->dense, &q->f, q->packed, s->in[0], s->out[0], s->scratch, r);
     }
     return PEN_OK;
 }

@@ -130,7 +130,6 @@ static enum pen_status hybrid_pack(const struct graph *g, const struct fusion *f
 struct hybrid_step {
     const struct hybrid *h;
     const uint8_t *packed;
-    const float *bias; /* [out] */
     struct rounded_rows rows;
     struct qdense dense; /* of a group of one image, or of all rows of a matrix */
     struct qfloats floats;
@@ -168,17 +167,6 @@ static void meanings(const struct rounded_rows *q, const struct part_range *rang
     }
 }
 
-/* One image, or all rows of a matrix. */
-static void image_run(struct hybrid_step *q, const uint8_t *x, float *y, uint8_t *scratch, struct run *r)
-{
-    const struct filter *f = &q->h->merged;
-    for (size_t g = 0; g < f->groups; g++) {
-        const struct qweights w = qdense_group(f, q->packed, g);
-        q->floats.bias = q->bias + g * q->dense.n;
-        qdense_run(&q->dense, &w, x + g * f->in, y + g * q->dense.n, scratch, r);
-    }
-}
-
 static enum pen_status hybrid_run(struct step *s, struct run *r)
 {
     struct hybrid_step *q = s->state;
@@ -196,7 +184,8 @@ static enum pen_status hybrid_run(struct step *s, struct run *r)
         q->dense.x_zero = q->h->conv ? zero[i] : 0;
         q->floats.x_scale = scale + i;
         q->floats.x_zero = q->h->conv && isa_product()->bytes != 4 ? &nothing : zero + i;
-        image_run(q, j.y + i * q->rows.row, (float *)s->out[0] + i * y_image, scratch + q->dense_at, r);
+        qdense_run_groups(&q->dense, &q->h->merged, q->packed, j.y + i * q->rows.row, (float *)s->out[0] + i * y_image,
+                          scratch + q->dense_at, r);
     }
     act_run(&q->act, s->out[0], q->y_count, r);
     return PEN_OK;
@@ -249,8 +238,10 @@ static enum pen_status hybrid_build(struct build *b)
     const struct qparams p = {
         .x_dtype = PEN_DTYPE_U8, .w_dtype = PEN_DTYPE_I8, .y_dtype = PEN_DTYPE_F32, .x_zero = &zero};
     qdense_zeros(&q->dense, &p);
-    q->bias = (const float *)(const void *)(q->packed + qdense_packed_bytes(&h->merged));
-    q->floats = (struct qfloats){.per_row = !h->conv, .min = h->act.min, .max = h->act.max};
+    q->floats = (struct qfloats){.per_row = !h->conv,
+                                 .bias = (const float *)(const void *)(q->packed + qdense_packed_bytes(&h->merged)),
+                                 .min = h->act.min,
+                                 .max = h->act.max};
     size_t at = (q->rows.units + 1) * sizeof(struct part_range);
     at = (at + 63) / 64 * 64;
     q->scale_at = place(&at, q->rows.rows * sizeof(float));

@@ -47,7 +47,8 @@ void qband_init(struct qdense *d, size_t panels, size_t threads)
     const struct dense_image *i = &d->image;
     struct qband *b = &d->band;
     size_t units = i->batch * i->out_h, share = divide_up(units, 2 * threads);
-    const size_t least = d->tiles ? WIDTH_TILES : WIDTH_LEAST;
+    const size_t least =
+        d->tiles && panels > 1 ? WIDTH_TILES : WIDTH_LEAST; /* copies of windows pay for several panels alone */
     if (isa_bytes() == NULL || i->kernel_h * i->kernel_w == 1 || i->out_w < least ||
         (threads > 1 && units * panels < 2 * threads)) {
         return;
@@ -80,12 +81,19 @@ size_t qband_bytes(const struct qdense *d)
 
 struct job {
     const struct qdense *d;
-    const struct qweights *w;
+    const struct qgroups *groups;
     const uint8_t *x;
     void *y;
     uint8_t *scratch;
     size_t thread_bytes, bands, col_blocks; /* bands: of one image */
     atomic_size_t next;
+};
+
+/* What one unit works on. */
+struct band {
+    const struct job *j;
+    struct qweights w; /* of group g */
+    size_t g, image, first, rows;
 };
 
 /* One row of the image: its group of channels, between what pads it. */
@@ -104,14 +112,15 @@ static void row_copy(const struct qdense *d, const uint8_t *row, uint8_t *to)
     memset(to + (before + there) * c, zero, (width - before - there) * c);
 }
 
-static void rows_copy(const struct job *j, size_t image, size_t first, size_t rows, uint8_t *to)
+static void rows_copy(const struct band *b, uint8_t *to)
 {
-    const struct qdense *d = j->d;
+    const struct qdense *d = b->j->d;
     const struct dense_image *i = &d->image;
-    for (size_t r = 0; r < rows_under(i, rows); r++, to += d->band.pitch) {
-        size_t at = first * i->stride_h + r - i->pad_top; /* above the image: wraps, and is past its end */
+    const uint8_t *x = b->j->x + b->g * i->channels;
+    for (size_t r = 0; r < rows_under(i, b->rows); r++, to += d->band.pitch) {
+        size_t at = b->first * i->stride_h + r - i->pad_top; /* above the image: wraps, and is past its end */
         if (at < i->in_h) {
-            row_copy(d, j->x + (image * i->in_h + at) * i->in_w * i->pixel_stride, to);
+            row_copy(d, x + (b->image * i->in_h + at) * i->in_w * i->pixel_stride, to);
         } else {
             memset(to, (d->x_zero & 0xff) ^ d->flip, d->band.pitch);
         }
@@ -137,38 +146,54 @@ static bool band_tiles(const struct qdense *d)
     return qdense_tiles(d->image.out_w, d->band.runs, d->band.run_words, d->m * d->k * d->n);
 }
 
+/* All rows of a band against one panel. */
+static void panel_run(const struct band *b, size_t panel, const uint8_t *x, const int32_t *sums)
+{
+    const struct job *j = b->j;
+    const struct qdense *d = j->d;
+    const struct dense_image *i = &d->image;
+    const size_t col = panel * isa_product()->nr, group = b->g * d->n;
+    const bool takes = qtake_needed(d, &b->w);
+    struct int_tile t = qdense_tile(d, &b->w, panel);
+    t.offsets = d->band.offsets;
+    t.runs = d->band.runs;
+    t.run_words = d->band.run_words;
+    t.x_stride = i->stride_w * i->channels;
+    t.m = i->out_w;
+    for (size_t r = 0; r < b->rows; r++) {
+        const size_t row0 = (b->image * i->out_h + b->first + r) * i->out_w;
+        const struct qtaker taker = {d, &b->w, j->y, group, row0, col, sums + r * i->out_w};
+        t.x = x + r * i->stride_h * d->band.pitch;
+        if (takes) {
+            qtake_from(&t, &taker);
+        } else {
+            t.y = (uint8_t *)j->y + row0 * d->y_stride + group + col;
+            t.row_sum = taker.row_sums;
+        }
+        qdense_tile_run(band_tiles(d), &t);
+    }
+}
+
 static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
 {
     const struct qdense *d = j->d;
     const struct dense_image *i = &d->image;
-    size_t band = unit / j->col_blocks, image = band / j->bands, first = band % j->bands * d->band.rows;
-    size_t rows = i->out_h - first < d->band.rows ? i->out_h - first : d->band.rows, nr = isa_product()->nr;
-    size_t panel = unit % j->col_blocks * d->band.cols_block, last = panel + d->band.cols_block;
+    const size_t each = j->bands * i->batch * j->col_blocks, band = unit % each / j->col_blocks;
+    const size_t first = band % j->bands * d->band.rows;
+    const struct band b = {.j = j,
+                           .w = qgroups_weights(j->groups, unit / each),
+                           .g = unit / each,
+                           .image = band / j->bands,
+                           .first = first,
+                           .rows = i->out_h - first < d->band.rows ? i->out_h - first : d->band.rows};
     int32_t *sums = (int32_t *)(void *)(scratch + copied_bytes(d));
-    const bool takes = qtake_needed(d, j->w);
-    rows_copy(j, image, first, rows, scratch);
-    for (size_t r = 0; j->w->w_zero_any && r < rows; r++) {
+    rows_copy(&b, scratch);
+    for (size_t r = 0; b.w.w_zero_any && r < b.rows; r++) {
         windows_sum(d, scratch + r * i->stride_h * d->band.pitch, sums + r * i->out_w);
     }
-    for (; panel < last && panel * nr < d->n; panel++) {
-        struct int_tile t = qdense_tile(d, j->w, panel);
-        t.offsets = d->band.offsets;
-        t.runs = d->band.runs;
-        t.run_words = d->band.run_words;
-        t.x_stride = i->stride_w * i->channels;
-        t.m = i->out_w;
-        for (size_t r = 0; r < rows; r++) {
-            const size_t row0 = (image * i->out_h + first + r) * i->out_w;
-            const struct qtaker taker = {d, j->w, j->y, row0, panel * nr, sums + r * i->out_w};
-            t.x = scratch + r * i->stride_h * d->band.pitch;
-            if (takes) {
-                qtake_from(&t, &taker);
-            } else {
-                t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * nr;
-                t.row_sum = taker.row_sums;
-            }
-            qdense_tile_run(band_tiles(d), &t);
-        }
+    size_t panel = unit % j->col_blocks * d->band.cols_block;
+    for (const size_t last = panel + d->band.cols_block; panel < last && panel * isa_product()->nr < d->n; panel++) {
+        panel_run(&b, panel, scratch, sums);
     }
 }
 
@@ -176,7 +201,7 @@ static void band_run(const struct job *j, size_t unit, uint8_t *scratch)
 static void task(void *context, size_t thread)
 {
     struct job *j = context;
-    size_t units = j->bands * j->d->image.batch * j->col_blocks;
+    size_t units = j->groups->count * j->bands * j->d->image.batch * j->col_blocks;
     qdense_tiles_hold(band_tiles(j->d));
     for (size_t u = atomic_fetch_add(&j->next, 1); u < units; u = atomic_fetch_add(&j->next, 1)) {
         band_run(j, u, j->scratch + thread * j->thread_bytes);
@@ -184,10 +209,10 @@ static void task(void *context, size_t thread)
     qdense_tiles_leave(band_tiles(j->d));
 }
 
-void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, uint8_t *scratch,
+void qband_run(const struct qdense *d, const struct qgroups *groups, const uint8_t *x, void *y, uint8_t *scratch,
                size_t thread_bytes, struct run *r)
 {
-    struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch, .thread_bytes = thread_bytes};
+    struct job j = {.d = d, .groups = groups, .x = x, .y = y, .scratch = scratch, .thread_bytes = thread_bytes};
     j.bands = divide_up(d->image.out_h, d->band.rows);
     j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->band.cols_block);
     atomic_init(&j.next, 0);

@@ -13,7 +13,7 @@
 void qband_init(struct qdense *d, size_t panels, size_t threads);
 size_t qband_bytes(const struct qdense *d); /* of scratch memory for each thread; 0 where d->band.rows is 0 */
 /* y: as qdense_run's. scratch: thread_bytes (at least qband_bytes) for each thread of the run. */
-void qband_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, uint8_t *scratch,
+void qband_run(const struct qdense *d, const struct qgroups *groups, const uint8_t *x, void *y, uint8_t *scratch,
                size_t thread_bytes, struct run *r);
 
 #endif

@@ -100,6 +100,11 @@ struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size
     return w;
 }
 
+struct qweights qgroups_weights(const struct qgroups *q, size_t group)
+{
+    return q->one != NULL ? *q->one : qdense_group(q->f, q->packed, group);
+}
+
 size_t qdense_columns(const struct filter *f)
 {
     return columns(f);
@@ -315,7 +320,7 @@ void qdense_init(struct qdense *d, const struct dense_image *image, const struct
         size_t cuts = divide_up(2 * threads, blocks > 0 ? blocks : 1);
         d->panels_block = divide_up(panels, cuts < panels ? cuts : panels);
     }
-    qband_init(d, panels, threads);
+    qband_init(d, panels, f->groups >= 2 * threads ? 1 : threads); /* groups are units of work themselves */
 }
 
 void qdense_zeros(struct qdense *d, const struct qparams *p)
@@ -340,7 +345,8 @@ size_t qdense_scratch_bytes(const struct qdense *d, size_t threads)
 
 struct job {
     const struct qdense *d;
-    const struct qweights *w;
+    struct qweights w;
+    size_t group; /* columns of the groups before */
     const uint8_t *x;
     void *y;
     uint8_t *scratch;
@@ -355,14 +361,14 @@ static void panel_tile(const struct job *j, const uint8_t *x, size_t x_stride, s
 {
     static const uint32_t start[1] = {0};
     const struct qdense *d = j->d;
-    struct int_tile t = qdense_tile(d, j->w, panel);
+    struct int_tile t = qdense_tile(d, &j->w, panel);
     t.x = x;
     t.x_stride = x_stride;
     t.row_sum = row_sums;
     t.offsets = start;
     t.runs = 1;
     t.run_words = d->words;
-    t.y = (uint8_t *)j->y + row0 * d->y_stride + panel * isa_product()->nr;
+    t.y = (uint8_t *)j->y + row0 * d->y_stride + j->group + panel * isa_product()->nr;
     t.m = rows;
     qdense_tile_run(d->tiles, &t);
 }
@@ -389,15 +395,15 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
         qrow_copy(d, j->x, row0 + r, scratch + r * x_stride);
     }
     for (size_t r = 0; r < rows; r++) {
-        row_sums[r] = j->w->w_zero_any ? dots->sum(x + r * x_stride, d->words * 4) : 0;
+        row_sums[r] = j->w.w_zero_any ? dots->sum(x + r * x_stride, d->words * 4) : 0;
     }
     for (size_t p = panel0; p < panel0 + d->panels_block && p * q->nr < d->n; p++) {
         if (j->tiles) {
             panel_tile(j, x, x_stride, row0, rows, p, row_sums);
             continue;
         }
-        const struct qtaker taker = {d, j->w, j->y, row0, p * q->nr, row_sums};
-        sums_run(d, x, x_stride, j->w->panels + p * q->nr * d->words, rows, sums);
+        const struct qtaker taker = {d, &j->w, j->y, j->group, row0, p * q->nr, row_sums};
+        sums_run(d, x, x_stride, j->w.panels + p * q->nr * d->words, rows, sums);
         qtake(&taker, sums, 0, rows);
     }
 }
@@ -415,17 +421,38 @@ static void task(void *context, size_t thread)
     qdense_tiles_leave(j->d->tiles);
 }
 
+static void group_run(const struct qdense *d, const struct qgroups *q, size_t g, const uint8_t *x, void *y,
+                      void *scratch, struct run *r)
+{
+    struct job j = {.d = d, .w = qgroups_weights(q, g), .group = g * d->n, .y = y, .scratch = scratch};
+    j.x = x + g * d->image.channels;
+    j.row_blocks = divide_up(d->m, d->rows_block);
+    j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
+    j.tiles = isa_bytes() != NULL && !qtake_needed(d, &j.w);
+    atomic_init(&j.next, 0);
+    parallel(r, task, &j, team_threads(r->team));
+}
+
+static void groups_run(const struct qdense *d, const struct qgroups *q, const uint8_t *x, void *y, void *scratch,
+                       struct run *r)
+{
+    if (d->band.rows > 0) {
+        qband_run(d, q, x, y, scratch, thread_bytes(d), r);
+        return;
+    }
+    for (size_t g = 0; g < q->count; g++) {
+        group_run(d, q, g, x, y, scratch, r);
+    }
+}
+
 void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
                 struct run *r)
 {
-    struct job j = {.d = d, .w = w, .x = x, .y = y, .scratch = scratch};
-    j.row_blocks = divide_up(d->m, d->rows_block);
-    j.col_blocks = divide_up(divide_up(d->n, isa_product()->nr), d->panels_block);
-    j.tiles = isa_bytes() != NULL && !qtake_needed(d, w);
-    if (d->band.rows > 0) {
-        qband_run(d, w, x, y, scratch, thread_bytes(d), r);
-        return;
-    }
-    atomic_init(&j.next, 0);
-    parallel(r, task, &j, team_threads(r->team));
+    groups_run(d, &(struct qgroups){.one = w, .count = 1}, x, y, scratch, r);
+}
+
+void qdense_run_groups(const struct qdense *d, const struct filter *f, const uint8_t *packed, const uint8_t *x, void *y,
+                       void *scratch, struct run *r)
+{
+    groups_run(d, &(struct qgroups){.f = f, .packed = packed, .count = f->groups}, x, y, scratch, r);
 }

@@ -48,6 +48,15 @@ size_t qdense_packed_bytes(const struct filter *f); /* of all groups; a multiple
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed);
 struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group);
 
+/* The groups that a run multiplies: `one`, or all of what was packed. */
+struct qgroups {
+    const struct qweights *one; /* NULL: those of f */
+    const struct filter *f;
+    const uint8_t *packed;
+    size_t count;
+};
+struct qweights qgroups_weights(const struct qgroups *q, size_t group);
+
 /* Columns of a group, in whole panels. */
 size_t qdense_columns(const struct filter *f);
 /* What zero points and bias add to each column, for the x_zero of now: w uses these from then on. add, add32: [qdense_columns]. One group. */
@@ -94,6 +103,9 @@ void qdense_zeros(struct qdense *d, const struct qparams *p); /* before a run, w
 size_t qdense_scratch_bytes(const struct qdense *d, size_t threads);
 void qdense_run(const struct qdense *d, const struct qweights *w, const uint8_t *x, void *y, void *scratch,
                 struct run *r);
+/* All groups of a convolution: d is of one of them. */
+void qdense_run_groups(const struct qdense *d, const struct filter *f, const uint8_t *packed, const uint8_t *x, void *y,
+                       void *scratch, struct run *r);
 
 /* Whether so many rows of so many runs are multiplied in AMX tiles: enough of them to fill tiles, with work enough to set tiles up for. */
 bool qdense_tiles(size_t rows, size_t runs, size_t run_words, size_t macs);

@@ -19,7 +19,7 @@ static void integers(const struct qtaker *to, const int32_t *sums, size_t row, s
     q.scale = to->w->scale + to->col;
     q.w_zero = to->w->w_zero_any ? to->w->w_zero + to->col : NULL;
     for (size_t r = 0; r < rows; r++) {
-        const size_t at = (to->row0 + row + r) * d->y_stride + to->col;
+        const size_t at = (to->row0 + row + r) * d->y_stride + to->group + to->col;
         q.row_sum = to->w->w_zero_any ? to->row_sums[row + r] : 0;
         if (d->y_dtype == PEN_DTYPE_I32) {
             isa_int()->add(sums + r * nr, &q, (int32_t *)to->y + at, n);
@@ -37,11 +37,11 @@ static void floats(const struct qtaker *to, const int32_t *sums, size_t row, siz
     const struct int_floats q = {.sum = sums,
                                  .w_sums = to->w->sums + to->col,
                                  .w_scale = to->w->scale + to->col,
-                                 .bias = f->bias + row0 * f->bias_stride + to->col,
+                                 .bias = f->bias + row0 * f->bias_stride + to->group + to->col,
                                  .bias_stride = f->bias_stride,
                                  .x_scale = f->x_scale + first,
                                  .x_zero = f->x_zero + first,
-                                 .y = (float *)to->y + row0 * d->y_stride + to->col,
+                                 .y = (float *)to->y + row0 * d->y_stride + to->group + to->col,
                                  .m = rows,
                                  .n = n,
                                  .sum_stride = isa_product()->nr,

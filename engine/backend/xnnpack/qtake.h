@@ -13,7 +13,8 @@
 struct qtaker {
     const struct qdense *d;
     const struct qweights *w;
-    void *y; /* the whole result */
+    void *y;      /* the whole result */
+    size_t group; /* columns of the groups before */
     size_t row0, col;
     const int32_t *row_sums; /* from row0 on; looked at with w->w_zero_any only */
 };
