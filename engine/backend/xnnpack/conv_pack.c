@@ -1,6 +1,7 @@
 #include "backend/xnnpack/conv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/own_kept.h"
@@ -75,9 +76,13 @@ static enum pen_status pack_short(const struct node *n, const struct filter *f, 
     const enum gemm_form form = dense_form_bf16();
     const size_t bytes = filter_packed_bytes(f, form);
     uint8_t *packed = packed_alloc(bytes);
-    float *ohwi = malloc(filter_floats(f) * sizeof *ohwi + 64);
-    enum pen_status status =
-        packed != NULL && ohwi != NULL ? filter_pack_form(f, form, w->data, bias, ohwi, packed) : PEN_ERR_NO_MEMORY;
+    float *ohwi = malloc(2 * filter_floats(f) * sizeof *ohwi + 64); /* and what lies in the file at any byte */
+    enum pen_status status = packed != NULL && ohwi != NULL ? PEN_OK : PEN_ERR_NO_MEMORY;
+    if (status == PEN_OK) {
+        const float *at = w->data;
+        at = (uintptr_t)at % sizeof *at == 0 ? at : memcpy(ohwi + filter_floats(f), at, filter_floats(f) * sizeof *at);
+        status = filter_pack_form(f, form, at, bias, ohwi, packed);
+    }
     free(ohwi);
     if (status != PEN_OK) {
         free(packed);

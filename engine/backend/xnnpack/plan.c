@@ -17,7 +17,7 @@ static bool takes_askew(const struct plan *p, uint32_t index)
         return fusion->kind->takes_askew && fusion->first == index;
     }
     return n->op == OP_MatMul || n->op == OP_Gemm || n->op == OP_Gather ||
-           (n->op == OP_Conv && p->backend->config.precision == PEN_PRECISION_F32 && emit_conv.supports(p->g, n, NULL));
+           (n->op == OP_Conv && emit_conv.supports(p->g, n, NULL));
 }
 
 static enum pen_status pack_one(struct plan *p, uint32_t index, size_t *ret_bytes, struct pen_error *reterr)

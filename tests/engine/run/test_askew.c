@@ -225,9 +225,9 @@ static const struct value *value_of(const struct pen_model *model, const char *n
 }
 
 /* Neither at the load nor behind it: the table is read in the file, all else is in the plan. */
-Test(askew, nobody_holds_a_copy_beside_what_plans_have_packed)
+static void nobody_holds_a_copy(enum pen_precision precision)
 {
-    struct pen_engine *engine = engine_open("xnnpack", PEN_PRECISION_F32, false);
+    struct pen_engine *engine = engine_open("xnnpack", precision, false);
     for (int i = 0; i < SHIFTS; i++) {
         struct pen_model *model = model_open(engine, paths[i]);
         const struct value *rows = value_of(model, "table");
@@ -236,6 +236,16 @@ Test(askew, nobody_holds_a_copy_beside_what_plans_have_packed)
         pen_model_free(model);
     }
     pen_engine_free(engine);
+}
+
+Test(askew, nobody_holds_a_copy_beside_what_plans_have_packed)
+{
+    nobody_holds_a_copy(PEN_PRECISION_F32);
+}
+
+Test(askew, nor_beside_what_plans_have_rounded)
+{
+    nobody_holds_a_copy(PEN_PRECISION_BF16);
 }
 
 Test(askew, packed_weights_come_back_aligned)
