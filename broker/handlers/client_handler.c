@@ -24,7 +24,6 @@
 #include "transfer.h"
 #include "answer_send.h"
 
-#define GRACE_US_MAX  (10u * 60u * 1000000u)
 #define REDIRECTS_MAX 4u /* a client that has followed so many in a row is served where it is */
 
 static void bad_message(struct broker *broker, const char *reason)
@@ -121,9 +120,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     session->notices = said->notices;
     session->tenant = tenant;
     session->identity = identity;
-    session->grace_us = said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us;
-    if (session->grace_us > GRACE_US_MAX)
-        session->grace_us = GRACE_US_MAX;
+    session_grace(session, said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us);
     set_name(session, said->name);
     log_event(LOG_INFO, known ? "client_back" : "client_hello", "client=%016" PRIx64 " name=%s tenant=%s software=%s",
               session->uuid, session->name, tenant->name, said->software);

@@ -15,7 +15,6 @@
 
 #define GRACE_US_MIN  5000000u /* the client has yet to hear where its job is, and to come here */
 #define AWAITED_SHARE 2u       /* of --queue-bytes: what may wait here for clients that have yet to come */
-#define GRACE_US_MAX  (10u * 60u * 1000000u)
 
 /* Finds whose job it is: the last field of the meta. *ret_meta_bytes: of the meta without it. */
 static bool handed_find(const uint8_t *meta, size_t bytes, struct wire_field *ret_field, size_t *ret_meta_bytes)
@@ -54,9 +53,7 @@ static struct session *session_for(struct broker *broker, uint64_t uuid, const P
     session->tenant = tenant;
     session->identity = identity;
     session->lost_us = broker->now_us;
-    session->grace_us = handed->grace_us > GRACE_US_MIN ? handed->grace_us : GRACE_US_MIN;
-    if (session->grace_us > GRACE_US_MAX)
-        session->grace_us = GRACE_US_MAX;
+    session_grace(session, handed->grace_us > GRACE_US_MIN ? handed->grace_us : GRACE_US_MIN);
     snprintf(session->name, sizeof session->name, "%s", *handed->name ? handed->name : "-");
     return session;
 }

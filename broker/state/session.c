@@ -6,6 +6,8 @@
 #include "assertion.h"
 #include "fair_queue.h"
 
+#define GRACE_US_MAX (10u * 60u * 1000000u)
+
 enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint64_t kept_bytes_max,
                               uint64_t kept_age_us)
 {
@@ -174,6 +176,11 @@ void session_revive(struct session *session, uint64_t now_us)
 {
     session->connected = true;
     session->link.heard_us = now_us;
+}
+
+void session_grace(struct session *session, uint64_t us)
+{
+    session->grace_us = us < GRACE_US_MAX ? us : GRACE_US_MAX;
 }
 
 bool session_over(const struct session *session, uint64_t now_us)

@@ -102,6 +102,7 @@ void session_free(struct sessions *sessions,
 void session_await(struct sessions *sessions, struct session *session, uint64_t bytes);
 /* The client has said hello on that connection; an older connection is forgotten. */
 void session_connect(struct sessions *sessions, struct session *session, uint32_t peer, int fd, uint64_t now_us);
+void session_grace(struct session *session, uint64_t us); /* how long it outlives its connection, 10 minutes at most */
 void session_disconnect(struct session *session, uint64_t now_us); /* the grace window begins */
 void session_revive(struct session *session, uint64_t now_us);     /* the client spoke again on the same connection */
 bool session_over(const struct session *session, uint64_t now_us); /* the grace window has ended */

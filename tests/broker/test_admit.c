@@ -164,5 +164,6 @@ Test(admit, job_of_another_session_is_denied)
     struct desk *desk = ready_desk();
     desk_submit(desk, 1, &(struct wire_job){.id = {0xDEF, 1}, .model = "plain"});
     cr_assert_eq(desk_next(&desk->clients, FRAME_RESULT)->env.status, PEN_ERR_DENIED);
+    cr_expect_eq(desk->broker.stats.messages_bad, 1, "it is counted, too");
     desk_free(desk);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "desk.h"
+#include "metrics_snapshot.h"
 
 #define FAST  11u /* f16, off by up to 4e-3 */
 #define EXACT 12u /* f32 */
@@ -150,6 +151,14 @@ Test(contracts, a_bound_never_goes_to_who_was_not_measured)
     cr_expect_eq(taker(&plain), EXACT, "without a bound it runs");
 }
 
+static bool told_as_measuring(void)
+{
+    struct snapshot *snapshot = snapshot_take(&desk->broker);
+    bool told = snapshot->offers_count == 1 && snapshot->offers[0].measures && !snapshot->offers[0].measured;
+    snapshot_free(snapshot);
+    return told;
+}
+
 Test(contracts, a_bound_waits_for_a_measurement_that_is_under_way)
 {
     uint8_t meta[WIRE_META_BYTES];
@@ -161,6 +170,7 @@ Test(contracts, a_bound_waits_for_a_measurement_that_is_under_way)
     cr_expect_eq(taker(&job), 0);
     pass(60);
     cr_expect_null(desk_next(&desk->clients, FRAME_RESULT), "it waits however long the reference takes");
+    cr_expect(told_as_measuring(), "the page says why");
     model = full();
     desk_say_worker(desk, EXACT, envelope_make(FRAME_WORKER_UPDATE), meta, wire_worker_update(meta, &model, 1));
     desk_run(desk);

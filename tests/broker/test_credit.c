@@ -56,6 +56,7 @@ Test(credit, a_free_slot_is_given_work_and_a_busy_one_shortly_before_it_is_free)
         {2, 49500, 1000, 0, true, true, UINT64_MAX},
         {2, 10000, 1998, 0, true, false, 49001},
         {2, 10000, 2000, 0, true, false, 49000},
+        {2, 10000, 2900, 0, true, false, 49000},
         {3, 10000, 90000, 0, false, false, 49000},
         {4, 49999, 90000, 0, false, false, UINT64_MAX}, /* two messages per slot are enough */
         {4, 50000, 90000, 0, false, false, UINT64_MAX},

@@ -92,6 +92,15 @@ Test(session, grace_begins_when_the_connection_is_lost)
     jobs_fini(&jobs);
 }
 
+Test(session, a_client_may_ask_for_ten_minutes_of_grace_and_no_more)
+{
+    struct session session = {.grace_us = 0};
+    session_grace(&session, 599999999);
+    cr_expect_eq(session.grace_us, 599999999);
+    session_grace(&session, 600000001);
+    cr_expect_eq(session.grace_us, 600000000);
+}
+
 Test(session, tenants_are_interned_and_checked)
 {
     struct jobs jobs;

@@ -430,6 +430,15 @@ Test(config, a_nul_in_a_text_is_refused_and_what_only_looks_like_one_is_not)
     config_text_refuses("{\"platform\":\"on\\\\u0000nx\"}", PEN_ERR_INVALID, "platform");
 }
 
+Test(config, pictures_lose_their_alpha_unless_a_background_is_given)
+{
+    struct config c;
+    struct pen_error error;
+    cr_assert(config_text_parse("{\"picture\": {\"steps\": []}}", &c, &error) == PEN_OK, "%s", error.text);
+    cr_expect(c.picture.steps->options.alpha_dropped);
+    config_fini(&c);
+}
+
 Test(config, picture_is_read_and_unknown_steps_are_refused_with_the_list)
 {
     struct config c;

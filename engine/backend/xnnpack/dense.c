@@ -153,10 +153,10 @@ static void tile_rows(const struct block *b, size_t r, struct gemm_tile *t)
     }
 }
 
-/* What a tile fetches while it computes: lines from `at` on, one for each k; by own_gemm_tiles `lines` for each of its steps. */
+/* What a tile fetches while it computes: a line for each k, from `at` on, `step` floats apart; by own_gemm_tiles `step` lines for each of its steps. */
 struct ahead {
     const float *at;
-    size_t lines;
+    size_t step;
 };
 
 static void tile_run(const struct block *b, size_t r, size_t c, struct ahead ahead)
@@ -167,7 +167,7 @@ static void tile_run(const struct block *b, size_t r, size_t c, struct ahead ahe
     const bool onto = i->sum == i->y && i->bias == NULL; /* y += x * w */
     struct gemm_tile t = {.w = i->panels + dense_panel_at(d, c, b->k0),
                           .next = ahead.at,
-                          .fetch = ahead.lines,
+                          .fetch = ahead.step,
                           .bias = i->bias != NULL ? i->bias + c : NULL,
                           .m = m,
                           .k = block_words(d, b->kc),
@@ -206,7 +206,7 @@ static const float *panel_behind(const struct block *b, size_t c)
     return b->item->panels + at;
 }
 
-/* Of tile `tile` of a block: all tiles of AMX share the panel that follows, so that memory is never waited for at once; others fetch it as soon as they can. */
+/* Of tile `tile` of a block: all tiles share the panel that follows, so that memory is never waited for at once. */
 static struct ahead ahead_of(const struct block *b, const float *next, size_t tile)
 {
     const struct dense *d = b->d;

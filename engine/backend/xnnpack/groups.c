@@ -94,9 +94,9 @@ void groups_init(struct groups *q, const struct window *w, const struct filter *
     while (rows < w->out[0] && rows_under(w, rows + 1) * q->pitch <= BAND_FLOATS) {
         rows++;
     }
-    q->bands = divide_up(w->out[0], rows);
+    q->bands = w->out[0] > 0 ? divide_up(w->out[0], rows) : 1;
     q->band_rows = divide_up(w->out[0], q->bands);
-    const size_t bands = w->batch * q->bands, wanted = threads > 1 ? UNITS_EACH * threads : 1;
+    const size_t bands = w->batch > 0 ? w->batch * q->bands : 1, wanted = threads > 1 ? UNITS_EACH * threads : 1;
     const size_t cuts = bands < wanted ? divide_up(wanted, bands) : 1;
     q->chunk = divide_up(q->f.groups, cuts < q->f.groups ? cuts : q->f.groups);
     q->chunks = divide_up(q->f.groups, q->chunk);

@@ -4,20 +4,30 @@ from onnx import TensorProto
 from net import Net
 
 
-def resnet50():
-    net = Net(50)
+def bottlenecks(name, seed, groups, wider):
+    """ResNet-50's table; each 3 x 3 convolution has so many groups, and `wider` times the channels."""
+    net = Net(seed)
     x = net.node("Relu", [net.conv("input", 3, 64, 7, stride=2)])
     x = net.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     inside = 64
-    for width, repeats, first in [(64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)]:
+    for base, repeats, first in [(64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)]:
+        width, outside = base * wider, 4 * base
         for repeat in range(repeats):
             stride = first if repeat == 0 else 1
             y = net.node("Relu", [net.conv(x, inside, width, 1)])
-            y = net.node("Relu", [net.conv(y, width, width, 3, stride)])
-            y = net.conv(y, width, 4 * width, 1, gain=0.5)
-            x = net.node("Relu", [net.node("Add", [y, x if repeat else net.conv(x, inside, 4 * width, 1, stride)])])
-            inside = 4 * width
-    return net.picture_model("resnet50", net.pooled_head(x, 2048), [1, 1000])
+            y = net.node("Relu", [net.conv(y, width, width, 3, stride, groups=groups)])
+            y = net.conv(y, width, outside, 1, gain=0.5)
+            x = net.node("Relu", [net.node("Add", [y, x if repeat else net.conv(x, inside, outside, 1, stride)])])
+            inside = outside
+    return net.picture_model(name, net.pooled_head(x, 2048), [1, 1000])
+
+
+def resnet50():
+    return bottlenecks("resnet50", 50, 1, 1)
+
+
+def resnext50():
+    return bottlenecks("resnext50", 51, 32, 2)
 
 
 def gate(net, x, channels, squeezed, inner, outer):
@@ -144,6 +154,21 @@ def shufflenet_v2():
     return net.picture_model("shufflenet_v2", net.gemm(x, 1024, 1000), [1, 1000])
 
 
+def regnet_y():
+    """RegNetY-400MF: groups of 8 channels, and gates."""
+    net = Net(11)
+    relu, sigmoid = (lambda x, op=op: net.node(op, [x]) for op in ("Relu", "Sigmoid"))
+    x, inside = relu(net.conv("input", 3, 32, 3, 2)), 32
+    for width, repeats in [(48, 1), (104, 3), (208, 6), (440, 6)]:
+        for repeat in range(repeats):
+            stride = 2 if repeat == 0 else 1
+            y = relu(net.conv(relu(net.conv(x, inside, width, 1)), width, width, 3, stride, groups=width // 8))
+            y = net.conv(gate(net, y, width, inside // 4, relu, sigmoid), width, width, 1, gain=0.5)
+            x = relu(net.node("Add", [net.conv(x, inside, width, 1, stride) if repeat == 0 else x, y]))
+            inside = width
+    return net.picture_model("regnet_y", net.pooled_head(x, 440), [1, 1000])
+
+
 def squeeze_excite():
     """Small and narrow: what a camera's detector is made of. Gates and additions weigh as much as products."""
     net = Net(8)
@@ -201,4 +226,4 @@ def lstm():
     return net.model("lstm", {"input": (TensorProto.FLOAT, [100, 1, 80])}, net.linear(x, hidden, 64), [100, 1, 64])
 
 
-BUILDERS = {b.__name__: b for b in (resnet50, mobilenet_v2, mobilenet_v3, efficientnet_b0, convnext_t, unet, shufflenet_v2, squeeze_excite, pyramid, lstm)}
+BUILDERS = {b.__name__: b for b in (resnet50, resnext50, regnet_y, mobilenet_v2, mobilenet_v3, efficientnet_b0, convnext_t, unet, shufflenet_v2, squeeze_excite, pyramid, lstm)}

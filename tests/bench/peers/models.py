@@ -9,7 +9,7 @@ import convolutional
 import transformers
 
 BUILDERS = {**convolutional.BUILDERS, **transformers.BUILDERS}
-QUANTISED = ("resnet50", "mobilenet_v2", "mobilenet_v3", "efficientnet_b0", "squeeze_excite", "vit_b16", "minilm")
+QUANTISED = ("resnet50", "resnext50", "regnet_y", "mobilenet_v2", "mobilenet_v3", "efficientnet_b0", "squeeze_excite", "vit_b16", "minilm")
 
 
 def quantise(source, target, form):

@@ -156,6 +156,21 @@ Test(arena, blocks_are_booked_and_what_is_not_in_use_gives_way)
     ledger_book(&ledger, BLOCK, 0);
 }
 
+Test(arena, those_beside_each_other_are_booked_together)
+{
+    struct rt_arena beside;
+    model = (struct model_ledger){.budget = 4 * BLOCK, .sessions = 1};
+    ledger = (struct ledger){.model = &model, .alone = 100 * BLOCK, .make_room = room_make, .context = &arena};
+    rt_arena_init(&arena, 50 * BLOCK);
+    arena.ledger = &ledger;
+    rt_arena_init_beside(&beside, &arena);
+    cr_assert_not_null(rt_arena_alloc(&beside, BLOCK - 64));
+    cr_expect_eq(ledger.bytes, BLOCK);
+    rt_arena_fini(&beside);
+    rt_arena_fini(&arena);
+    cr_expect_eq(ledger.bytes, 0u);
+}
+
 Test(ledger_parts, a_sessions_part_is_what_weights_leave_in_equal_parts)
 {
     static const struct {
