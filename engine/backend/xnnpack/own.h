@@ -108,10 +108,12 @@ static inline size_t gemm_rows_next(size_t mr, size_t left)
 }
 
 struct gemm_tile {
-    const float *x;    /* [gemm_rows(mr, m)][x_stride] */
-    const float *w;    /* [k][gemm_nr] */
-    const float *next; /* fetched ahead, a cache line for each k: what the caller needs soon. Not by tiles of one vector of columns */
-    size_t fetch;      /* floats from one such line to the next; of own_gemm_tiles: so many lines for each OWN_TILES_K of k */
+    const float *x; /* [gemm_rows(mr, m)][x_stride] */
+    const float *w; /* [k][gemm_nr] */
+    const float *
+        next; /* fetched ahead, a cache line for each k: what the caller needs soon. Not by tiles of one vector of columns */
+    size_t
+        fetch; /* floats from one such line to the next; of own_gemm_tiles: so many lines for each OWN_TILES_K of k */
     const float *more; /* own_gemm_tiles: rows from `split` on, at most 16 before and behind it */
     size_t split;
     const float *bias; /* [gemm_nr], added by the first block; NULL = 0 */
