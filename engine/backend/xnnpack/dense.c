@@ -14,7 +14,6 @@
 
 #define ALONE_MACS  60000 /* a smaller product is done before another thread has begun */
 #define LINE_FLOATS 16
-#define SHORT_MACS  1000000 /* one that is short beside a time slice (team_run_short) */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -420,11 +419,7 @@ static void items_run(const struct dense *d, const struct dense_item *items, siz
     j.row_blocks = (d->m + d->rows_block - 1) / d->rows_block;
     j.col_blocks = (d->n + d->cols_block - 1) / d->cols_block;
     const size_t units = count * j.row_blocks * j.col_blocks;
-    if (macs < SHORT_MACS) {
-        parallel_short(macs < ALONE_MACS ? &alone : r, task, &j, units);
-    } else {
-        parallel(r, task, &j, units);
-    }
+    parallel_macs(macs < ALONE_MACS ? &alone : r, task, &j, units, macs);
 }
 
 /* Windows of an image that is made of pairs first. */

@@ -94,3 +94,14 @@ void parallel_short(struct run *r, void (*task)(void *context, size_t unit), voi
         alone(task, context, units);
     }
 }
+
+#define SHORT_MACS 1000000 /* fewer are short beside a time slice (team_run_short) */
+
+void parallel_macs(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units, size_t macs)
+{
+    if (macs < SHORT_MACS) {
+        parallel_short(r, task, context, units);
+    } else {
+        parallel(r, task, context, units);
+    }
+}

@@ -114,6 +114,8 @@ bool dtype_is(const struct value *v, enum pen_dtype dtype);                    /
 void parallel(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units);
 /* For loops that are short beside a time slice: team_run_short(). */
 void parallel_short(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units);
+/* Either, for products with so many multiplications in all. */
+void parallel_macs(struct run *r, void (*task)(void *context, size_t unit), void *context, size_t units, size_t macs);
 #define CHUNK 16384 /* elements of one unit of an element-wise loop: 64 KiB of floats, in L2 beside its output */
 
 #endif

@@ -244,5 +244,6 @@ void groups_run(const struct groups *q, const uint8_t *packed, const struct step
                     .scratch = s->scratch,
                     .x_pixel = s->in_row[0],
                     .y_pixel = s->out_row};
-    parallel(r, task, &j, q->w.batch * q->bands * q->chunks);
+    const size_t outputs = q->w.batch * q->w.out[0] * q->w.out[1] * q->f.out;
+    parallel_macs(r, task, &j, q->w.batch * q->bands * q->chunks, outputs * q->w.kernel[0] * q->w.kernel[1] * q->f.in);
 }

@@ -301,5 +301,6 @@ void winograd_run(const struct winograd *q, const struct dense_weights *packed, 
                              .x_pixel = s->in_row[0],
                              .y_pixel = s->out_row};
     j.col_blocks = divide_up(q->out, q->cols_block);
-    parallel(r, unit_run, &j, divide_up(q->tiles, q->tiles_block) * j.col_blocks);
+    parallel_macs(r, unit_run, &j, divide_up(q->tiles, q->tiles_block) * j.col_blocks,
+                  q->tiles * q->points * q->in * q->out);
 }
