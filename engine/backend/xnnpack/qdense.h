@@ -44,6 +44,13 @@ struct qweights {
     const int32_t *sums; /* of each column's weights */
 };
 
+/* Of a row of the product: terms; runs, one for each row of a window, whose bytes begin with a word; words of a run. */
+size_t qdense_terms(const struct filter *f);
+size_t qdense_runs(const struct filter *f);
+size_t qdense_run_words(const struct filter *f);
+
+/* ---- qpack.c ---- */
+
 size_t qdense_packed_bytes(const struct filter *f); /* of all groups; a multiple of 64 */
 void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packed);
 struct qweights qdense_group(const struct filter *f, const uint8_t *packed, size_t group);
