@@ -21,7 +21,7 @@ bool room_large(void *memory, size_t bytes);
 
 /*
  * Lets the kernel join the small pages of room_alloc's memory when it has time (khugepaged, some MiB a second), for memory that is long-lived: once all pages
- * have been touched, so that nobody waits for large ones now. Weights that come from memory in each run are read up to a fifth faster then.
+ * have been touched, so that nobody waits for large ones now. Weights that come from memory in each run are found sooner in them.
  */
 void room_later(void *memory, size_t bytes);
 

@@ -43,15 +43,21 @@ Test(credit, a_free_slot_is_given_work_and_a_busy_one_shortly_before_it_is_free)
         bool grows, given;
         uint64_t when_us; /* UINT64_MAX: nobody knows */
     } cases[] = {
-        {0, 10000, 90000, 0, false, true, UINT64_MAX},    {1, 10000, 90000, 0, false, true, UINT64_MAX},
+        {0, 10000, 90000, 0, false, true, UINT64_MAX},
+        {1, 10000, 90000, 0, false, true, UINT64_MAX},
         {2, 10000, 90000, 0, false, false, 49000}, /* PREFETCH_US before the first end */
-        {2, 48999, 90000, 0, false, false, 49000},        {2, 49000, 90000, 0, false, true, UINT64_MAX},
+        {2, 48999, 90000, 0, false, false, 49000},
+        {2, 49000, 90000, 0, false, true, UINT64_MAX},
         {2, 10000, 90000, 5000, false, false, 44000}, /* what takes long to prepare comes so much earlier */
-        {2, 44000, 90000, 5000, false, true, UINT64_MAX}, {2, 10000, 90000, 0, true, false, 49000},
+        {2, 44000, 90000, 5000, false, true, UINT64_MAX},
+        {2, 10000, 90000, 0, true, false, 49000},
         {2, 10000, 1000, 0, true, false, 49500}, /* short work that grows: half of it */
-        {2, 49499, 1000, 0, true, false, 49500},          {2, 49500, 1000, 0, true, true, UINT64_MAX},
-        {2, 10000, 1998, 0, true, false, 49001},          {2, 10000, 2000, 0, true, false, 49000},
-        {2, 10000, 2900, 0, true, false, 49000},          {3, 10000, 90000, 0, false, false, 49000},
+        {2, 49499, 1000, 0, true, false, 49500},
+        {2, 49500, 1000, 0, true, true, UINT64_MAX},
+        {2, 10000, 1998, 0, true, false, 49001},
+        {2, 10000, 2000, 0, true, false, 49000},
+        {2, 10000, 2900, 0, true, false, 49000}, /* but never earlier than other work */
+        {3, 10000, 90000, 0, false, false, 49000},
         {4, 49999, 90000, 0, false, false, UINT64_MAX}, /* two messages per slot are enough */
         {4, 50000, 90000, 0, false, false, UINT64_MAX},
     };

@@ -10,8 +10,8 @@
 
 /* Whether each weight is exactly a code of -127 to 127 times its scale. scales: 1, or one for each output channel. */
 bool codes_are(const struct filter *f, const float *w, const float *scale, size_t scales);
-/* Those weights for results of floats, of as few groups as qdense_merge makes of f's. False without memory. packed: [codes_packed_bytes(f)] */
 size_t codes_packed_bytes(const struct filter *f);
+/* Those weights for results of floats, of as few groups as qdense_merge makes of f's. False without memory. packed: [codes_packed_bytes(f)] */
 bool codes_pack(const struct filter *f, const float *w, const float *scale, size_t scales, uint8_t *packed);
 
 #endif

@@ -6,7 +6,7 @@
 
 bool depthwise_takes(const struct filter *f)
 {
-    return isa_own()->wide && f->in == 1 && f->groups > 1 && f->out == f->groups;
+    return isa_own()->wide && filter_is_depthwise(f);
 }
 
 static size_t blocks_of(size_t channels)

@@ -169,7 +169,7 @@ static bool product_supports(const struct graph *g, const struct node *n, const 
 /* One group is left to the product, whatever its width. */
 static bool is_depthwise(const struct filter *f)
 {
-    return f->groups > 1 && qdepthwise_fits(f);
+    return filter_is_depthwise(f) && qdepthwise_fits(f);
 }
 
 static size_t groups_merge(struct filter *f)

@@ -30,6 +30,23 @@ void filter_to_ohwi(const struct filter *f, const float *w, float *ohwi)
     }
 }
 
+bool filter_is_depthwise(const struct filter *f)
+{
+    return f->groups > 1 && f->in == 1 && f->out == f->groups;
+}
+
+size_t filter_merge(struct filter *f, size_t columns, size_t terms)
+{
+    const size_t out = f->out / f->groups, k = f->kernel_h * f->kernel_w * f->in;
+    size_t merged = 1;
+    for (size_t m = 2; m <= f->groups && m * out <= columns && m * k <= terms; m++) {
+        merged = f->groups % m == 0 ? m : merged;
+    }
+    f->groups /= merged;
+    f->in *= merged;
+    return merged;
+}
+
 bool filter_is_ohwi(const struct filter *f)
 {
     return f->out_step == f->kernel_h * f->kernel_w * f->in && (f->in == 1 || f->in_step == 1) &&

@@ -10,6 +10,13 @@
 #include "backend/xnnpack/dense.h"
 
 size_t filter_floats(const struct filter *f);
+/* One channel in and one out of each of several groups. */
+bool filter_is_depthwise(const struct filter *f);
+/*
+ * Narrow groups become fewer, wider ones: as many as fill `columns` with sums of at most `terms` terms. Weights from one to another are zero; the products are as
+ * many, since columns would be empty, and what is done for each group besides is done for several at once. Gives how many became one.
+ */
+size_t filter_merge(struct filter *f, size_t columns, size_t terms);
 void filter_to_ohwi(const struct filter *f, const float *w, float *ohwi);
 bool filter_is_ohwi(const struct filter *f); /* nothing to turn: weights can be used as they are */
 size_t filter_packed_bytes(const struct filter *f, enum gemm_form form);

@@ -24,17 +24,11 @@ struct hybrid {
 
 /* ---- finding ---- */
 
-/* Such windows are summed faster as floats, one channel each. */
-static bool is_depthwise(const struct filter *f)
-{
-    return f->groups > 1 && f->in == 1 && f->out == f->groups;
-}
-
 static bool filter_of(const struct graph *g, const struct node *n, const struct value *w, struct filter *f)
 {
     const char *ignored = NULL;
     if (n->op == OP_Conv) {
-        return window_supports(g, n, w, &ignored) && filter_read(n, &w->shape, f) && !is_depthwise(f);
+        return window_supports(g, n, w, &ignored) && filter_read(n, &w->shape, f) && !filter_is_depthwise(f);
     }
     if (w->shape.rank != 2 || (n->op != OP_Gemm && n->op != OP_MatMul)) {
         return false;

@@ -25,18 +25,10 @@ bool groups_takes(const struct node *n, const struct filter *f)
     return isa_own()->wide && f->groups > 1 && f->in > 1 && f->kernel_h * f->kernel_w > 1 && !apart;
 }
 
-/* Narrow groups become as many as fill a vector of columns. Products with zeros cost nothing there: those columns would be empty. */
 static struct filter merged_of(const struct filter *f, size_t *ret_merged)
 {
-    const size_t out = f->out / f->groups;
     struct filter all = *f;
-    size_t merged = 1;
-    for (size_t m = 2; m <= f->groups && m * out <= isa_own()->lanes; m++) {
-        merged = f->groups % m == 0 ? m : merged;
-    }
-    all.groups = f->groups / merged;
-    all.in = f->in * merged;
-    *ret_merged = merged;
+    *ret_merged = filter_merge(&all, isa_own()->lanes, SIZE_MAX);
     return all;
 }
 

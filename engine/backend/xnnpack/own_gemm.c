@@ -39,7 +39,9 @@ INLINE void half_tile(const struct gemm_tile *t, const size_t rows, const bool w
         for (size_t k = t->k; k > 0; k--) {
             const vf first = wide ? load(w) : (vf){0};
             const vhalf last = *(const vhalf *)(w + at);
-            __builtin_prefetch(next);
+            if (wide) {
+                __builtin_prefetch(next);
+            }
             UNROLL
             for (size_t r = 0; r < rows; r++) {
                 const float number = p[r / 3][r % 3 * s];

@@ -19,6 +19,8 @@
  * y[m][nr] = dot products of rows of x with the columns of a panel. Both hold words: `bytes` 4: four bytes, unsigned in x and signed in w; 2: two 16-bit
  * numbers. Sums wrap at 32 bits: the caller keeps them within.
  */
+#define INT_NR_MAX 32 /* nr of the widest panel */
+
 struct int_product {
     size_t bytes, nr;
     void (*run)(const uint32_t *x, size_t x_stride, const uint32_t *w, size_t words, size_t m, int32_t *y);

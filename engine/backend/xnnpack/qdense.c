@@ -9,7 +9,6 @@
 #include "backend/xnnpack/qtake.h"
 
 #define ROWS_MAX  64
-#define NR_MAX    32
 #define TILE_STEP 32 /* rows that tiles take at a time */
 #define ROW_CACHE                                                                                                      \
     ((size_t)128 << 10) /* bytes of copied rows of one unit: they stay in the second cache beside a panel */
@@ -111,7 +110,7 @@ static void unit_run(const struct job *j, size_t unit, uint8_t *scratch)
     const struct qdense *d = j->d;
     const struct int_product *q = isa_product();
     const struct own_bytes *dots = isa_bytes();
-    _Alignas(64) int32_t sums[ROWS_MAX * NR_MAX];
+    _Alignas(64) int32_t sums[ROWS_MAX * INT_NR_MAX];
     size_t row0 = unit / j->col_blocks * d->rows_block, panel0 = unit % j->col_blocks * d->panels_block;
     size_t rows = d->m - row0 < d->rows_block ? d->m - row0 : d->rows_block, x_stride = d->words * 4;
     int32_t *row_sums = (int32_t *)(void *)((uint32_t *)(void *)scratch + d->rows_block * d->words);

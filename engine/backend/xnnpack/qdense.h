@@ -25,10 +25,7 @@ struct qparams {
     bool x_zero_later; /* x_zero is not known when weights are packed: qdense_addends before each run */
 };
 
-/*
- * Narrow groups become fewer, wider ones: as many as fill a vector of columns. The products are as many, since columns would be empty; what is done for each
- * group besides is done for several at once. Gives how many became one.
- */
+/* filter_merge for such products. */
 size_t qdense_merge(struct filter *f);
 
 /* Weights of one group. */

@@ -5,8 +5,6 @@
 #include "backend/xnnpack/isa.h"
 #include "backend/xnnpack/qdense.h"
 
-#define NR_MAX 32
-
 static size_t divide_up(size_t a, size_t b)
 {
     return (a + b - 1) / b;
@@ -224,11 +222,11 @@ static void matrix_pack(const struct filter *f, const struct qparams *p, uint8_t
     const size_t nr = isa_product()->nr, words = words_of(f);
     const uint8_t flip = p->w_dtype == PEN_DTYPE_U8 ? 0x80 : 0;
     uint32_t *panel = (uint32_t *)(void *)(to + columns(f) * sizeof(double));
-    uint8_t nothing[NR_MAX];
+    uint8_t nothing[INT_NR_MAX];
     memset(nothing, flip, sizeof nothing);
     for (size_t j = 0; j < f->out; j += nr, panel += nr * words) {
         const size_t n = f->out - j < nr ? f->out - j : nr;
-        int32_t sums[NR_MAX] = {0};
+        int32_t sums[INT_NR_MAX] = {0};
         for (size_t k = 0; k < words; k++) {
             const uint8_t *rows[4];
             for (size_t i = 0; i < 4; i++) {
@@ -262,12 +260,5 @@ void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packe
 
 size_t qdense_merge(struct filter *f)
 {
-    const size_t out = f->out / f->groups, k = qdense_terms(f);
-    size_t merged = 1;
-    for (size_t m = 2; m <= f->groups && m * out <= MERGED_OUT && m * k <= QDENSE_K_MAX; m++) {
-        merged = f->groups % m == 0 ? m : merged;
-    }
-    f->groups /= merged;
-    f->in *= merged;
-    return merged;
+    return filter_merge(f, MERGED_OUT, QDENSE_K_MAX);
 }

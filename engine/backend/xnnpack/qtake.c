@@ -2,8 +2,6 @@
 
 #include "backend/xnnpack/isa.h"
 
-#define NR_MAX 32
-
 bool qtake_needed(const struct qdense *d, const struct qweights *w)
 {
     return !w->narrow || d->y_dtype == PEN_DTYPE_I32 || d->y_dtype == PEN_DTYPE_F32;
@@ -65,7 +63,7 @@ void qtake(const void *taker, const int32_t *sums, size_t row, size_t rows)
 
 void qtake_from(struct int_tile *t, const struct qtaker *taker)
 {
-    static const int32_t nothing[NR_MAX] = {0};
+    static const int32_t nothing[INT_NR_MAX] = {0};
     t->add = nothing;
     t->take = qtake;
     t->taker = taker;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/xnnpack/emit.h"
 #include "graph/room.h"
 
 Test(room, small_ones_are_aligned_to_a_cache_line)
@@ -98,5 +99,19 @@ Test(room, small_pages_may_be_joined_later)
     cr_assert_not(mapping_has(memory, " hg"), "too small for one");
     room_later(memory, 4 * LARGE);
     cr_assert(mapping_has(memory, " hg"));
+    free(memory);
+}
+
+/* Weights live long: also those that got small pages at the load. */
+Test(room, packed_weights_may_be_joined_later)
+{
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) {
+        cr_skip_test("this system has no large pages");
+    }
+    room_now_ns = turned_clock;
+    step = 5000000;
+    unsigned char *memory = packed_alloc(4 * LARGE);
+    cr_assert_not_null(memory);
+    cr_expect(mapping_has(memory + 2 * LARGE, " hg"));
     free(memory);
 }

@@ -53,22 +53,28 @@ static void expect(struct few *f, uint32_t kernels)
         name();                                                                                                        \
     }
 
+/* Variant i: biases, scales for each channel or one, symmetric ranges, clamps. */
+static void convolution(int i, const int64_t dims[4], int64_t out, struct few_window w)
+{
+    struct few *f = few_new();
+    const uint32_t x = few_input(f, 4, dims);
+    const uint32_t weights = few_codes(f, 4, (int64_t[]){out, w.kernel, w.kernel, dims[3] / w.group}, 0, i % 4 < 2);
+    const uint32_t bias = i % 5 == 0 ? VALUE_NONE : few_constant(f, 1, &out);
+    const uint32_t y = few_conv(f, rounded(f, x, 1, i % 3 == 1), weights, bias, w);
+    if (i % 2 == 0) {
+        clamp(f, y);
+    }
+    few_output(f, y);
+    expect(f, 1);
+}
+
 /* Windows of each kind, several images with ranges of their own, padding that is the zero point. */
 static void convolutions(void)
 {
     for (int i = 0; i < 12; i++) {
         const struct few_window w = {(const int64_t[]){1, 3, 5}[i % 3], 1 + i / 3 % 2, 1 + (i == 4), 1};
-        const int64_t in = cross_pick(1, 70), out = cross_pick(1, 90), batch = 1 + i % 2;
-        struct few *f = few_new();
-        const uint32_t x = few_input(f, 4, (int64_t[]){batch, cross_pick(5, 14), cross_pick(5, 14), in});
-        const uint32_t weights = few_codes(f, 4, (int64_t[]){out, w.kernel, w.kernel, in}, 0, i % 4 < 2);
-        const uint32_t bias = i % 5 == 0 ? VALUE_NONE : few_constant(f, 1, &out);
-        const uint32_t y = few_conv(f, rounded(f, x, 1, i % 3 == 1), weights, bias, w);
-        if (i % 2 == 0) {
-            clamp(f, y);
-        }
-        few_output(f, y);
-        expect(f, 1);
+        const int64_t dims[] = {1 + i % 2, cross_pick(5, 14), cross_pick(5, 14), cross_pick(1, 70)};
+        convolution(i, dims, cross_pick(1, 90), w);
     }
 }
 
@@ -79,18 +85,10 @@ static void groups(void)
 {
     static const int64_t sizes[][3] = {{4, 16, 16}, {2, 24, 40}, {8, 4, 4}, {16, 2, 1}, {3, 5, 7}, {6, 1, 2}};
     for (int i = 0; i < 12; i++) {
-        const int64_t *s = sizes[i % 6], count = s[0], in = s[1], out = s[0] * s[2];
-        const struct few_window w = {(const int64_t[]){3, 1, 5}[i / 2 % 3], 1 + i % 2, 1 + (i == 4), count};
-        struct few *f = few_new();
-        const uint32_t x = few_input(f, 4, (int64_t[]){1 + i % 2, cross_pick(5, 9), cross_pick(5, 40), count * in});
-        const uint32_t weights = few_codes(f, 4, (int64_t[]){out, w.kernel, w.kernel, in}, 0, i % 4 < 2);
-        const uint32_t bias = i % 5 == 0 ? VALUE_NONE : few_constant(f, 1, &out);
-        const uint32_t y = few_conv(f, rounded(f, x, 1, i % 3 == 1), weights, bias, w);
-        if (i % 2 == 0) {
-            clamp(f, y);
-        }
-        few_output(f, y);
-        expect(f, 1);
+        const int64_t *s = sizes[i % 6];
+        const struct few_window w = {(const int64_t[]){3, 1, 5}[i / 2 % 3], 1 + i % 2, 1 + (i == 4), s[0]};
+        const int64_t dims[] = {1 + i % 2, cross_pick(5, 9), cross_pick(5, 40), s[0] * s[1]};
+        convolution(i, dims, s[0] * s[2], w);
     }
 }
 

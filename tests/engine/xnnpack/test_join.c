@@ -40,6 +40,25 @@ static void act_set(struct few *f, uint32_t value, int kind)
     }
 }
 
+/* Groups of several channels run in the kernel that is made for them, unless their windows are one pixel or dilated. */
+Test(xnnpack_join, groups_have_a_kernel_of_their_own)
+{
+    static const struct {
+        int64_t in, out;
+        struct few_window w;
+        bool own;
+    } cases[] = {{64, 64, {3, 1, 1, 4}, true},   {64, 64, {3, 2, 1, 16}, true},  {20, 30, {5, 1, 1, 10}, true},
+                 {64, 64, {1, 1, 1, 4}, false},  {64, 64, {3, 1, 2, 4}, false},  {64, 64, {3, 1, 1, 1}, false},
+                 {64, 64, {3, 1, 1, 64}, false}, {64, 128, {3, 1, 1, 64}, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct few *f = few_new();
+        few_output(f, conv(f, picture(f, 1, 9, 17, cases[i].in), cases[i].in, cases[i].out, cases[i].w, true));
+        few_run(f, 0);
+        cr_expect_eq(few_kernels(f, "own gemm of groups"), cases[i].own ? 1u : 0u, "case %zu", i);
+        few_free(f);
+    }
+}
+
 /* One convolution, one addition on either side, every activation. */
 Test(xnnpack_join, conv_and_add_over_odd_shapes)
 {
