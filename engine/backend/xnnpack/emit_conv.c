@@ -11,8 +11,8 @@
  *   (README.md); also the only way when weights are computed;
  * - products over turned tiles (winograd.h) of the same packed weights, where conv_forms.c finds that quicker;
  * - our depthwise loops (depthwise.h) where each group has one channel in and out, and the processor has AVX2;
- * - products of groups over bands of the image (groups.h) where each group has several channels in, and the processor has AVX2;
- * - XNNPACK for depthwise ones with several channels out and narrow groups of 1 x 1 or dilated windows, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
+ * - products of groups over bands of the image (groups.h) where each group has several channels in or out, and the processor has AVX2;
+ * - XNNPACK for narrow groups of 1 x 1 or dilated windows, and for all where the processor has no AVX2. Output channels are cut into slices whose weights fit the second
  *   cache: XNNPACK does not block over them and would stream all weights again for every few rows. Slices are bit-identical to the whole.
  */
 static bool conv_supports(const struct graph *g, const struct node *n, const char **ret_reason)

@@ -22,7 +22,7 @@ bool groups_takes(const struct node *n, const struct filter *f)
     uint32_t count = 0;
     const int64_t *dilations = node_ints(n, ATTR_dilations, &count);
     const bool apart = count > 0 && dilations[count - 1] > 1 && f->kernel_w > 1;
-    return isa_own()->wide && f->groups > 1 && f->in > 1 && f->kernel_h * f->kernel_w > 1 && !apart;
+    return isa_own()->wide && f->groups > 1 && !filter_is_depthwise(f) && f->kernel_h * f->kernel_w > 1 && !apart;
 }
 
 static struct filter merged_of(const struct filter *f, size_t *ret_merged)

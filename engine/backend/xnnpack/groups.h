@@ -11,7 +11,7 @@
 #include "backend/xnnpack/filter.h"
 #include "backend/xnnpack/window.h"
 
-/* Several groups, each of several channels in; vectors of 8 or more. kernel of one pixel, or dilated along rows: no. */
+/* Several groups, each of several channels in or out; vectors of 8 or more. Kernels of one pixel, or dilated along rows: no. */
 bool groups_takes(const struct node *n, const struct filter *f);
 size_t groups_packed_bytes(const struct filter *f);
 /* w: in the graph's layout, aligned; bias may be NULL. packed: 64-byte aligned. PEN_ERR_NO_MEMORY: it needs some meanwhile. */

@@ -47,9 +47,9 @@ Test(xnnpack_join, groups_have_a_kernel_of_their_own)
         int64_t in, out;
         struct few_window w;
         bool own;
-    } cases[] = {{64, 64, {3, 1, 1, 4}, true},   {64, 64, {3, 2, 1, 16}, true},  {20, 30, {5, 1, 1, 10}, true},
-                 {64, 64, {1, 1, 1, 4}, false},  {64, 64, {3, 1, 2, 4}, false},  {64, 64, {3, 1, 1, 1}, false},
-                 {64, 64, {3, 1, 1, 64}, false}, {64, 128, {3, 1, 1, 64}, false}};
+    } cases[] = {{64, 64, {3, 1, 1, 4}, true},   {64, 64, {3, 2, 1, 16}, true}, {20, 30, {5, 1, 1, 10}, true},
+                 {64, 64, {1, 1, 1, 4}, false},  {64, 64, {3, 1, 2, 4}, false}, {64, 64, {3, 1, 1, 1}, false},
+                 {64, 64, {3, 1, 1, 64}, false}, {64, 128, {3, 1, 1, 64}, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct few *f = few_new();
         few_output(f, conv(f, picture(f, 1, 9, 17, cases[i].in), cases[i].in, cases[i].out, cases[i].w, true));
