@@ -292,7 +292,8 @@ static enum pen_status sleep_until_event(struct loop *loop)
                       loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
     look_at_journal(loop);
-    sealed_way_look(loop->broker);
+    if (ready > 0 && loop->fds[WATCH_SEALED].revents)
+        sealed_way_look(loop->broker);
     trim(loop);
     return PEN_OK;
 }

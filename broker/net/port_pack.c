@@ -19,9 +19,13 @@ struct taker {
     struct packer *packer; /* NULL: nothing waits for it */
 };
 
+/* A message of one frame that may stay alone is kept as it is, so that nobody copies it; the next one copies it into
+   the pack. */
 struct packer {
     struct pack_writer writer;
     struct taker *taker; /* NULL: free */
+    zmq_msg_t first;     /* that message; nothing is in the writer then */
+    bool has_first;
 };
 
 struct port_packs {
@@ -74,6 +78,9 @@ static void taker_free(struct port *port, struct taker *taker)
 static void let_go(struct port_packs *packs, struct packer *packer)
 {
     PEN_ASSERT(packs->used > 0 && packer->taker && packer->taker->packer == packer, "a pack has one reader");
+    if (packer->has_first)
+        zmq_msg_close(&packer->first);
+    packer->has_first = false;
     pack_clear(&packer->writer);
     packer->taker->packer = NULL;
     packer->taker = NULL;
@@ -93,6 +100,18 @@ bool port_begin_direct(struct port *port, uint32_t peer)
     return true;
 }
 
+/* A message of one frame, which is closed. */
+static bool send_frame(struct port *port, uint32_t peer, zmq_msg_t *frame)
+{
+    size_t size = zmq_msg_size(frame);
+    if (port_begin_direct(port, peer) && zmq_msg_send(frame, port->socket, ZMQ_DONTWAIT) >= 0) {
+        port->bytes_out += size;
+        return true;
+    }
+    zmq_msg_close(frame);
+    return false;
+}
+
 /* Everything that can fail for lack of memory comes before the routing id: a half-sent message cannot be taken back. */
 static bool send_bytes(struct port *port, uint32_t peer, const uint8_t *bytes, size_t size)
 {
@@ -100,17 +119,21 @@ static bool send_bytes(struct port *port, uint32_t peer, const uint8_t *bytes, s
     if (zmq_msg_init_size(&frame, size) != 0)
         return false;
     memcpy(zmq_msg_data(&frame), bytes, size);
-    if (port_begin_direct(port, peer) && zmq_msg_send(&frame, port->socket, ZMQ_DONTWAIT) >= 0) {
-        port->bytes_out += size;
-        return true;
-    }
-    zmq_msg_close(&frame);
-    return false;
+    return send_frame(port, peer, &frame);
+}
+
+static bool send_first(struct port *port, struct packer *packer)
+{
+    PEN_ASSERT(packer->has_first && packer->writer.used == 0, "it is alone");
+    packer->has_first = false;
+    return send_frame(port, packer->taker->peer, &packer->first);
 }
 
 /* The complete messages of a pack. False: the peer has gone, or there is no memory to send them. */
 static bool send_whole(struct port *port, struct packer *packer)
 {
+    if (packer->has_first)
+        return send_first(port, packer);
     struct pack_writer *writer = &packer->writer;
     size_t bytes = 0;
     const uint8_t *single = pack_single(writer, &bytes);
@@ -229,12 +252,48 @@ static bool spill(struct port *port, struct packer *packer)
     return true;
 }
 
+/* True: the message is kept as it is for now, for nothing else waits. */
+static bool keep_first(struct packer *packer, zmq_msg_t *frame, enum frame_follows follows)
+{
+    if (packer->has_first || packer->writer.used > 0 || follows == FRAME_MORE ||
+        !pack_fits(&packer->writer, zmq_msg_size(frame)))
+        return false;
+    zmq_msg_init(&packer->first);
+    zmq_msg_move(&packer->first, frame);
+    zmq_msg_close(frame);
+    packer->has_first = true;
+    return true;
+}
+
+/* Another message follows it. Without memory for both it is sent now. False: the peer has gone. */
+static bool first_to_writer(struct port *port, struct packer *packer)
+{
+    size_t bytes = zmq_msg_size(&packer->first);
+    uint8_t *to = pack_frame(&packer->writer, bytes, false);
+    if (!to)
+        return send_first(port, packer);
+    memcpy(to, zmq_msg_data(&packer->first), bytes);
+    zmq_msg_close(&packer->first);
+    packer->has_first = false;
+    return true;
+}
+
 bool port_pack_part(struct port *port, zmq_msg_t *frame, enum frame_follows follows)
 {
     struct port_packs *packs = port->packs;
     struct packer *packer = packs ? packs->at : NULL;
     if (!packer)
         return false;
+    if (keep_first(packer, frame, follows)) {
+        packs->at = NULL;
+        return true;
+    }
+    if (packer->has_first && !first_to_writer(port, packer)) {
+        packs->at = NULL;
+        packs->drops = true;
+        gone(port, packer);
+        return false;
+    }
     uint8_t *to = pack_frame(&packer->writer, zmq_msg_size(frame), follows == FRAME_MORE);
     if (!to) {
         packs->drops = !spill(port, packer);
@@ -375,8 +434,11 @@ void port_packs_free(struct port *port)
     struct port_packs *packs = port->packs;
     if (!packs)
         return;
-    for (uint32_t i = 0; i < PACKERS; i++)
+    for (uint32_t i = 0; i < PACKERS; i++) {
+        if (packs->packers[i].has_first)
+            zmq_msg_close(&packs->packers[i].first);
         pack_fini(&packs->packers[i].writer);
+    }
     for (size_t i = 0; packs->takers.slots && i <= packs->takers.mask; i++) {
         if (packs->takers.slots[i])
             free(table_entry(packs->takers.slots[i], struct taker, by_peer));

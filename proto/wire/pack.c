@@ -69,6 +69,11 @@ enum pack_place pack_place(struct pack_writer *writer, size_t frames, size_t byt
     return grow(writer, begun(writer) + wants) ? PACK_NOW : PACK_NEVER;
 }
 
+bool pack_fits(const struct pack_writer *writer, size_t bytes)
+{
+    return bytes <= PACK_FRAME_BYTES_MAX && FRAME_ENVELOPE_BYTES + LENGTH_BYTES + bytes <= writer->limit;
+}
+
 uint8_t *pack_frame(struct pack_writer *writer, size_t bytes, bool more)
 {
     size_t at = begun(writer), end = at + LENGTH_BYTES + bytes;

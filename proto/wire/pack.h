@@ -48,6 +48,8 @@ enum pack_place {
 /* Where a message of that many frames fits, with `bytes` in all and `largest` in its largest. */
 enum pack_place pack_place(struct pack_writer *writer, size_t frames, size_t bytes, size_t largest);
 
+/* Whether a message of one frame with so many bytes has room in a PACK that is empty. */
+bool pack_fits(const struct pack_writer *writer, size_t bytes);
 /* Adds a frame of that many bytes and gives the place where they are to be written. more: another frame of the same
    message follows. NULL: no room (never after PACK_NOW), or no memory; the writer is unchanged. */
 uint8_t *pack_frame(struct pack_writer *writer, size_t bytes, bool more);

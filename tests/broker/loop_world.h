@@ -29,7 +29,7 @@ struct loop_world {
     char letters[SLEEPS_MAX * 4]; /* of what was called */
     size_t count;
     bool drained;
-    unsigned drains, told, losses, alive, trims, settles, settled_ports, settled, keys_changed, looks;
+    unsigned drains, told, losses, alive, trims, settles, settled_ports, settled, keys_changed, looks, doors;
     uint64_t trimmed_us[SLEEPS_MAX], idle_us, alive_us[64], looks_us[SLEEPS_MAX], told_us[64];
     enum pen_status keys_status; /* of the file of keys; OK: it is as it was */
     bool keys_new;

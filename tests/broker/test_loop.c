@@ -234,6 +234,25 @@ Test(loop, what_the_journal_or_redis_has_made_durable_is_told_at_once)
     world_end();
 }
 
+enum { FD_SEALED = 9 };
+
+/* Five wakes within a millisecond; somebody is at the door in the third. */
+static int sleep_door(unsigned number, struct pollfd *fds)
+{
+    fds[number == 2 ? FD_SEALED : FD_JOURNAL].revents = POLLIN;
+    world.now_us += 50;
+    world.drained = number == 4;
+    return 1;
+}
+
+Test(loop, the_door_for_sealed_memory_is_asked_when_somebody_is_there_and_not_at_each_wake)
+{
+    world_begin(sleep_door);
+    cr_expect_eq(world_run(), PEN_OK);
+    cr_expect_eq(world.doors, 2u, "at the start, and for the third: %u", world.doors);
+    world_end();
+}
+
 /* ---- what it looks at beside messages ---- */
 
 static int sleep_seconds(unsigned number, struct pollfd *fds)

@@ -4,6 +4,7 @@
 
 #include "pack.h"
 #include "port.h"
+#include "port_pack.h"
 #include "process.h"
 
 static void *context, *dealer;
@@ -125,6 +126,59 @@ static struct pack_reader open_pack(const uint8_t *frame, size_t size)
     cr_assert_eq(envelope_decode(frame, size, &env, &meta, &error), PEN_OK, "%s", error.text);
     cr_assert_eq(pack_reader_open(&reader, meta, env.meta_bytes, &error), PEN_OK, "%s", error.text);
     return reader;
+}
+
+static void let_go(void *data, void *hint)
+{
+    (void)data;
+    *(bool *)hint = true;
+}
+
+/* A message of one frame that is the test's own bytes; *gone is set when they are let go. */
+static void say_own(uint8_t *bytes, size_t size, bool *gone)
+{
+    zmq_msg_t frame;
+    struct envelope env = envelope_make(FRAME_PING);
+    env.job.sequence = 9;
+    env.meta_bytes = (uint32_t)(size - FRAME_ENVELOPE_BYTES);
+    envelope_encode(&env, bytes);
+    cr_assert(port.begin(&port, peer));
+    zmq_msg_init_data(&frame, bytes, size, let_go, gone);
+    port.part(&port, &frame, FRAME_LAST);
+}
+
+Test(port_packs, one_that_stays_alone_is_sent_as_it_is_and_one_that_does_not_is_copied)
+{
+    static uint8_t bytes[3][1000], heard[4096];
+    bool gone[3] = {false, false, false}, more;
+    port_takes_packs(&port, peer, 1 << 18);
+    say_own(bytes[0], sizeof bytes[0], &gone[0]);
+    cr_expect(!gone[0] && port_holds(&port), "it waits, and nobody has copied it");
+    port_flush(&port);
+    cr_assert(!port_holds(&port));
+    cr_assert_eq(hear(heard, sizeof heard, &more), sizeof bytes[0]);
+    cr_assert_eq(number_in(heard, sizeof bytes[0]), 9);
+    say_own(bytes[1], sizeof bytes[1], &gone[1]);
+    say_own(bytes[2], sizeof bytes[2], &gone[2]);
+    cr_expect(gone[1] && gone[2]);
+    port_flush(&port);
+    size_t size = hear(heard, sizeof heard, &more);
+    struct pack_reader reader = open_pack(heard, size);
+    struct pack_item item;
+    unsigned count = 0;
+    for (; pack_next(&reader, &item); count++)
+        cr_expect(item.bytes == sizeof bytes[0] && !item.more && number_in(item.data, item.bytes) == 9);
+    cr_expect_eq(count, 2);
+}
+
+Test(port_packs, one_that_waits_alone_is_let_go_with_the_port)
+{
+    static uint8_t bytes[1000];
+    static bool gone; /* the message is closed by the suite's end */
+    port_takes_packs(&port, peer, 1 << 18);
+    say_own(bytes, sizeof bytes, &gone);
+    port_packs_free(&port);
+    cr_expect(gone);
 }
 
 Test(port_packs, who_did_not_ask_gets_each_message_by_itself_at_once)
