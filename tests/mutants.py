@@ -6,7 +6,7 @@ off by one, a condition dropped or negated, a statement or a release left out, a
 its own and linked in front of the build's libraries; sources and build stay as they are. Then those of the folder's tests (programs, `broker_sim`, Python
 tests of e2e) run that run the changed line (mutants_coverage.py), until one fails or they have used 60 seconds of processor time. A test that fails must
 fail twice with the fault, and then pass without it: one that a busy machine has held up tells nothing. Units run with the changed file under the address
-sanitizer, so that what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`. Programs that tests start are put in the place of the
+sanitizer, so that what is read beyond its end, or lost, is noticed as in `tests/run.sh --full`; so do the programs that tests start, where nothing else noticed. Programs that tests start are put in the place of the
 build's by a mount of the test's own (needs root or user namespaces; without them those tests are left out).
 
 Lines that only tell people something (log lines, texts of errors) get no fault, nor do assertions. A fault that changes no byte of the object file is
@@ -214,7 +214,26 @@ def try_fault(bench, build, tests, fault):
             if sentence:
                 return "assert", f"{name}: {sentence.group(1)}"
             return ("time-out" if status is None else "simulation" if name == "broker_sim" else "test"), name
-    return "escaped", f"{len(names)} tests run it"
+    starters = [name for name in names if tests.starts[name] and not tests.holds(name, path)]
+    reporter = reported(bench, build, tests, path, text, starters) if place else None
+    return ("test", f"{reporter}, whose programs the sanitizer reports") if reporter else ("escaped", f"{len(names)} tests run it")
+
+
+def reported(bench, build, tests, path, text, names):
+    """The test whose programs, made with the sanitizer, lose memory or read beyond an end with the fault and not without it, as in `run.sh --full`."""
+    def reports(name, source):
+        if bench.compile(path, source, True)[0] is None:
+            return False
+        place = bench.programs([program for program in tests.programs if build.holds(program, path)], lambda program, to: bench.link(path, program, to, True))
+        run = tests.coverage.runs[name]
+        return re.search(REPORTS, bench.run(tests.commands[name], 10 + 16 * run["cpu"], 15 + 8 * run["wall"], place)[1]) is not None
+    begun = time.monotonic()
+    for name in names:
+        if time.monotonic() - begun > SECONDS / 2:
+            return None
+        if reports(name, text) and not reports(name, (SOURCE / path).read_text()):
+            return name
+    return None
 
 
 def judged(bench, build, tests, fault):

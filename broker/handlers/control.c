@@ -271,7 +271,7 @@ static void act(struct broker *broker, const struct session *session, struct con
     control_fail(
         answer, PEN_ERR_NOT_FOUND,
         "unknown verb; there are models, workers, stats, drain, cancel, explain, quarantine, kick, ping, load, "
-        "unload, label, trace, log-level, arrivals, usage");
+        "unload, label, shadow, trace, log-level, arrivals, usage");
 }
 
 /* Nothing of the answer but its number, and why. */

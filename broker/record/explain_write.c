@@ -142,6 +142,15 @@ static const char *why_batch(const struct explained *e, char text[SENTENCE_BYTES
     return text;
 }
 
+/* Whether its batch waits for company; otherwise the lane wakes when a worker may be given more. */
+static bool batch_grows(const struct lane *lane, const struct decision *d, uint64_t now_us)
+{
+    bool credit = false;
+    for (uint32_t i = 0; i < d->count; i++)
+        credit = credit || d->kept[i].credit;
+    return credit && lane->wake_us != UINT64_MAX && lane->wake_us > now_us;
+}
+
 static const char *why_waits(const struct explain_writer *w, const struct job *job, const struct decision *d,
                              char text[SENTENCE_BYTES])
 {
@@ -159,7 +168,7 @@ static const char *why_waits(const struct explain_writer *w, const struct job *j
     else if (lane_head(lane) != job)
         snprintf(text, SENTENCE_BYTES, "%zu %s in its queue and at least one of them goes first.", lane->count,
                  words_plural(lane->count, "job waits", "jobs wait"));
-    else if (lane->wake_us != UINT64_MAX && lane->wake_us > now_us)
+    else if (batch_grows(lane, d, now_us))
         snprintf(text, SENTENCE_BYTES, "Its batch may grow for another %" PRIu64 " us.", lane->wake_us - now_us);
     else if (d->kept[0].load_us > 0)
         snprintf(text, SENTENCE_BYTES,

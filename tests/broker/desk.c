@@ -8,6 +8,7 @@
 #include "client_handler.h"
 
 static uint64_t clock_us;
+static uint64_t sent_count;
 
 static uint64_t desk_clock(void)
 {
@@ -42,6 +43,8 @@ static bool side_begin(struct port *port, uint32_t peer)
     if (!sent)
         abort();
     sent->peer = peer;
+    sent->number = sent_count++;
+    sent->at_us = clock_us;
     side->total++;
     side->sent[side->count++] = sent;
     side->in_message = true;

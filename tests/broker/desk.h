@@ -13,6 +13,7 @@
 
 struct sent {
     uint32_t peer;
+    uint64_t number, at_us; /* in the order of both sides; the desk's clock */
     size_t count;
     zmq_msg_t frames[8 * 2 + 64];
     struct envelope env; /* of the first header */
