@@ -136,7 +136,6 @@ static enum http_entry_verdict on_guest(void *context, const struct http_entry_g
     int bytes = SEND_BYTES;
     setsockopt(guest->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     worker_http_serve(guest->fd, http->vitals, http->page, sizeof http->page);
-    shutdown(guest->fd, SHUT_WR);
     close(guest->fd);
     return HTTP_ENTRY_TAKEN;
 }

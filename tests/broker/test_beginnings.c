@@ -3,6 +3,7 @@
  * it says that it has not begun, or it works without what it lacks, and it loses no memory (sanitizers look). The linker leads allocations through lean.c.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,11 +49,26 @@ static void enough(void)
     lean_fail_none();
 }
 
+static unsigned descriptors(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    cr_assert_not_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
 /* life: true when the part began. It must begin when nothing fails, and something must have failed before. */
 static void try_each(const char *name, bool (*life)(void))
 {
+    unsigned open = 0;
     for (unsigned long k = 1; k < TRIES; k++) {
         unsigned long failed = lean_failed();
+        if (k > 1) /* the first may open what stays, such as the device of random numbers */
+            cr_expect(k == 2 || descriptors() == open, "%s leaves a descriptor open", name);
+        open = k > 1 ? descriptors() : 0;
         error = (struct pen_error){.status = PEN_OK};
         lean_watch(true);
         lean_fail_kth(k);

@@ -274,14 +274,17 @@ Test(keyring, audit_begins_a_new_line_behind_half_a_one)
     struct audit *audit = NULL;
     struct pen_error error = {.status = PEN_OK};
     char text[512] = "";
-    for (int i = 0; i < 2; i++) {
-        write_bytes(i ? "ts=2026 who=\"al" : "ts=2026\n", i ? 15 : 8);
+    static const char *const before[] = {"ts=2026\n", "ts=2026 who=\"al", "t"};
+    static const char *const after[] = {"ts=2026\nts=", "who=\"al\nts=", "t\nts="};
+    for (int i = 0; i < 3; i++) {
+        memset(text, 0, sizeof text);
+        write_bytes(before[i], strlen(before[i]));
         cr_assert_eq(audit_new(keys_path, &audit, &error), PEN_OK, "%s", error.text);
         audit_note(audit, "bob", 1, "kick", "w", PEN_OK);
         audit_free(audit);
         FILE *file = fopen(keys_path, "r");
         text[fread(text, 1, sizeof text - 1, file)] = '\0';
         fclose(file);
-        cr_assert_not_null(strstr(text, i ? "who=\"al\nts=" : "ts=2026\nts="), "%s", text);
+        cr_assert_not_null(strstr(text, after[i]), "%s", text);
     }
 }

@@ -3,10 +3,12 @@
  * messages and how often, when it gives memory back, and how it ends.
  */
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
+#include "loop.h"
 #include "loop_world.h"
 
 /* ---- sleep ---- */
@@ -251,6 +253,19 @@ Test(loop, the_door_for_sealed_memory_is_asked_when_somebody_is_there_and_not_at
     cr_expect_eq(world_run(), PEN_OK);
     cr_expect_eq(world.doors, 2u, "at the start, and for the third: %u", world.doors);
     world_end();
+}
+
+Test(loop, the_processors_of_this_process_count_not_those_of_the_host)
+{
+    cpu_set_t all, one;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; CPU_COUNT(&one) == 0; i++) {
+        if (CPU_ISSET((size_t)i, &all))
+            CPU_SET((size_t)i, &one);
+    }
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    cr_expect_eq(loop_cpus(), 1u);
 }
 
 /* ---- what it looks at beside messages ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dealer.h"
 #include "http_get.h"
 #include "peer.h"
 #include "port.h"
@@ -20,6 +21,17 @@ static const struct wire_model echo = {.name = "echo",
 static struct wire_worker worker(uint64_t uuid, const char *name)
 {
     return (struct wire_worker){.uuid = uuid, .name = name, .slots = 1, .models = &echo, .models_count = 1};
+}
+
+Test(sockets, what_a_neighbour_cannot_hear_now_is_not_sent)
+{
+    struct dealer dealer;
+    struct pen_error error;
+    void *context = zmq_ctx_new();
+    cr_assert_eq(dealer_open(&dealer, context, "tcp://127.0.0.1:1", NULL, 1 << 20, &error), PEN_OK, "%s", error.text);
+    cr_expect(!dealer_say(&dealer, envelope_make(FRAME_PING), NULL, 0), "nobody is there");
+    dealer_close(&dealer);
+    zmq_ctx_term(context);
 }
 
 Test(sockets, result_comes_back, .timeout = 60)

@@ -104,9 +104,9 @@ class Pool:
         assert code == 0, err
         return json.loads(out)["jobs"][0]
 
-    def stop(self):
+    def stop(self, number=signal.SIGTERM):
         for program in (self.worker, self.broker):
-            program.send_signal(signal.SIGTERM)
+            program.send_signal(number)
         return [program.wait(30 * SLOW) for program in (self.worker, self.broker)]
 
 
@@ -244,7 +244,7 @@ def sampled(folder):
     check(code == 0 and len(out.splitlines()) == 5, f"one of ten is sampled, five are kept: {len(out.splitlines())}")
     check(wait_for(lambda: re.search(r"^penstock_jobs_admitted_total\{.*\} 60$", get(pool.http, "/metrics")[1], re.M)), "the jobs are counted")
     check(busy_waits(pool) == 0, "without --spin it sleeps at once")
-    check(pool.stop() == [0, 0], "both end well")
+    check(pool.stop(signal.SIGINT) == [0, 0], "both end well by SIGINT, too")
 
 
 def main():

@@ -319,6 +319,26 @@ Test(hello, labels_have_room_or_are_left_out_whole)
     config->labels_count = count;
 }
 
+Test(hello, labels_of_all_models_share_that_room)
+{
+    static char name[600 << 10];
+    char *labels[1] = {name};
+    one_slot_put("first", one_slot_graph("Add", "a", "b", "c"), "{}");
+    one_slot_put("second", one_slot_graph("Add", "a", "b", "c"), "{}");
+    one_slot_start();
+    memset(name, 'x', sizeof name - 1);
+    for (size_t i = 0; i < 2; i++) {
+        one_slot_catalog.models[i]->config.labels = labels;
+        one_slot_catalog.models[i]->config.labels_count = 1;
+    }
+    tell();
+    cr_expect_eq(offer("first")->n_labels + offer("second")->n_labels, 1, "there is room for one of both");
+    for (size_t i = 0; i < 2; i++) {
+        one_slot_catalog.models[i]->config.labels = NULL;
+        one_slot_catalog.models[i]->config.labels_count = 0;
+    }
+}
+
 /* ---- ensembles -------------------------------------------------------------------------------------------------------------------- */
 
 #define WHOLE                                                                                                          \

@@ -242,6 +242,15 @@ Test(batch_pace, the_size_with_the_cheapest_rows_is_the_most)
     cr_assert_eq(pays(&pace, warm, 3, 200), 64);
 }
 
+Test(batch_pace, one_quick_run_is_an_eighth_of_the_mean)
+{
+    const struct warm_time warm[] = {{.batch = 4, .warm_us = 28000}};
+    struct batch_pace pace = {0};
+    batch_pace_learn(&pace, 8, 80000);
+    batch_pace_learn(&pace, 8, 16000);
+    cr_assert_eq(pays(&pace, warm, 1, 8), 4, "72 ms of eight rows are more than 28 ms of four");
+}
+
 Test(batch_pace, small_models_pay_by_their_messages_alone)
 {
     const struct warm_time warm[] = {{.batch = 1, .warm_us = 2}, {.batch = 8, .warm_us = 17}};

@@ -71,6 +71,20 @@ static void refused(const char *config, enum pen_status status, const char *part
     refused_graph(one_slot_graph("Add", "a", "b", "c"), config, status, part);
 }
 
+Test(served, one_that_was_cold_is_the_same_when_it_is_loaded_again_or_is_refused)
+{
+    struct served *served = load("{}");
+    cr_assert_not_null(served, "%s", one_slot_error.text);
+    served_cool(served);
+    cr_expect(served_heat(served, one_slot_engine, &one_slot_error) == PEN_OK, "%s", one_slot_error.text);
+    served_cool(served);
+    one_slot_put("model", one_slot_graph("Sub", "a", "b", "c"), "{}");
+    cr_expect_eq(served_heat(served, one_slot_engine, &one_slot_error), PEN_ERR_CORRUPT);
+    cr_expect(strstr(one_slot_error.text, "is not what it was"), "%s", one_slot_error.text);
+    cr_expect(served->model == NULL, "nothing of it is in memory");
+    served_free(served);
+}
+
 Test(served, a_state_has_the_dims_of_one_row)
 {
     struct served *served = load(STATE("4", "b", "c", ""));

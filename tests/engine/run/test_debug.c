@@ -38,6 +38,42 @@ Test(debug, nan_and_infinity_are_named_on_the_reference)
     cr_assert_eq(numbers_run(&w, 3, 3), PEN_OK, "a refused run left the session unusable");
 }
 
+/* y = x * w, 4 x 64 by 64 x 8: with products of 16-bit numbers it is off by some thousandths, which no f32 kernel may be. */
+Test(debug, a_narrow_precision_is_held_to_its_own_bound)
+{
+    static float w_data[64 * 8], x[4 * 64], y[4 * 8];
+    float largest = 0;
+    struct pen_engine_options options;
+    struct onnx_writer *g = onnx_writer_new("product");
+    pen_engine_options_init(&options);
+    options.compare_reference = true;
+    options.precision = PEN_PRECISION_BF16;
+    for (size_t i = 0; i < 64 * 8; i++)
+        w_data[i] = 0.37f + 0.001f * (float)(i % 61);
+    for (size_t i = 0; i < 4 * 64; i++)
+        x[i] = 0.53f + 0.0007f * (float)(i % 37);
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 2, WRITTEN_DIMS(4, 64), NULL);
+    onnx_writer_constant(g, "w", PEN_DTYPE_F32, 2, WRITTEN_DIMS(64, 8), w_data, sizeof w_data);
+    onnx_writer_node(g, "MatMul", ONNX_LIST("x", "w"), ONNX_LIST("y"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 2, WRITTEN_DIMS(4, 8), NULL);
+    struct pen_engine *engine = NULL;
+    if (pen_engine_new(&options, &engine, &w.error) != PEN_OK) {
+        onnx_writer_free(g);
+        cr_skip_test("no bf16 here: %s", w.error.text);
+    }
+    pen_engine_free(engine);
+    written_open(&w, g, &options);
+    struct pen_tensor in = written_tensor(PEN_DTYPE_F32, 2, WRITTEN_DIMS(4, 64), x, sizeof x);
+    cr_expect_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    for (size_t i = 0; i < 4 * 8; i++) {
+        for (size_t k = 0; k < 64; k++)
+            y[i] += x[i / 8 * 64 + k] * w_data[k * 8 + i % 8];
+        largest = fmaxf(largest, fabsf(((const float *)w.out[0].data)[i] - y[i]) / y[i]);
+    }
+    cr_expect_gt(largest, 2e-4f, "else the case says nothing");
+    cr_expect_gt(pen_session_compared(w.session), 0u);
+}
+
 Test(debug, infinity_is_named_on_other_backends)
 {
     open_on("xnnpack", true, false);
