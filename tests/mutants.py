@@ -43,7 +43,7 @@ FOLDERS = {  # folder: (programs with its code, pattern of its test programs, an
     "broker": (["penstock-broker"], rf"test_broker_\w+|broker_sim|{POOLS}", SCRIPTS + "|e2e_redis_servers|deploy_services"),
     "worker": (["penstock-worker"], rf"test_worker_\w+|tsan_worker_slots|{POOLS}", SCRIPTS),
     "engine/run": (["penstock-engine", "penstock-worker"],
-                   rf"test_session|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_vulkan_flights|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}",
+                   rf"test_session|test_askew|test_lifetime|test_leftovers|test_models|test_source|test_variant|test_memory|test_encoder|test_hostile|test_engine_\w+|test_vulkan_flights|test_library_\w+|{TOOLS}|test_worker_\w+|{ENGINE_POOLS}",
                    "e2e_(?:contracts|crops)"),
 }
 TELLS = r"\b(?:log_event|pen_error_set|snprintf|fprintf|printf|PEN_ASSERT\w*|_Static_assert|assert|__builtin_prefetch|words_plural)\s*\("

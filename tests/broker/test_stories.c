@@ -25,6 +25,7 @@
 #include "client_handler.h"
 #include "detached.h"
 #include "desk.h"
+#include "metrics_json.h"
 #include "metrics_text.h"
 #include "paper.h"
 #include "story_text.h"
@@ -151,6 +152,8 @@ static void write_wrapped(FILE *to, const char *text)
         while (cut > 40 && text[cut] != ' ')
             cut--;
         if (cut <= 40)
+            cut = strcspn(text + 41, " ") + 41; /* a field that is longer than a line */
+        if (text[cut] == '\0')
             break;
         fprintf(to, "%.*s\n   ", (int)cut, text);
         text += cut;
@@ -436,6 +439,48 @@ static void tell_metrics(struct story *story)
     snapshot_free(snapshot);
 }
 
+/* What differs from run to run becomes `?`. */
+static void mask(char *text, const char *key, const char *of)
+{
+    for (char *at = text; (at = strstr(at, key)) != NULL;) {
+        at += strlen(key);
+        size_t bytes = strspn(at, of);
+        if (bytes == 0)
+            continue;
+        *at = '?';
+        memmove(at + 1, at + bytes, strlen(at + bytes) + 1);
+    }
+}
+
+/* The drawn half of the ids of the broker's own jobs. */
+static void mask_own(const struct story *story, char *text)
+{
+    char own[17];
+    snprintf(own, sizeof own, "%016" PRIx64, story->own);
+    for (char *at = text; (at = strstr(at, own)) != NULL;) {
+        memcpy(at, "own", 3);
+        memmove(at + 3, at + 16, strlen(at + 16) + 1);
+    }
+}
+
+/* What the dashboard reads, broken where a field begins. */
+static void tell_json(const struct story *story)
+{
+    struct snapshot *snapshot = snapshot_take(&story->desk->broker);
+    struct writer writer = {.text = NULL};
+    metrics_json(snapshot, &writer);
+    char *text = strndup(writer.text, writer.used);
+    mask(text, "\"rss_bytes\":", "0123456789");
+    mask_own(story, text);
+    mask(text, "\"software\":\"penstock ", "0123456789.");
+    for (char *at = text; (at = strstr(at, ",\"")) != NULL; at++)
+        *at = ' ';
+    write_wrapped(story->out, text);
+    free(text);
+    writer_fini(&writer);
+    snapshot_free(snapshot);
+}
+
 /* ---- a story ------------------------------------------------------------------------------------------------------------- */
 
 static void let(struct story *story, const char *text)
@@ -557,6 +602,8 @@ static void act(struct story *story, const char *line)
         lose(story, line + 5);
     else if (strncmp(line, "user ", 5) == 0)
         story->desk->user = strdup(line + 5);
+    else if (strcmp(line, "json") == 0)
+        tell_json(story);
     else if (strcmp(line, "journal") == 0)
         begin_journal(story);
     else if (strcmp(line, "sync") == 0)
