@@ -119,7 +119,7 @@ static unsigned drain_port(struct loop *loop, struct port *port, void (*handle)(
 {
     unsigned count = 0;
     uint64_t enough = port->bytes_in + DRAIN_BYTES;
-    while (count < DRAIN_MESSAGES && port->bytes_in < enough && port_receive(port, &loop->message)) {
+    while (!port->dry && count < DRAIN_MESSAGES && port->bytes_in < enough && port_receive(port, &loop->message)) {
         handle(loop->broker, &loop->message);
         if (++count == 1 && !*crowded)
             departure_flush(loop->broker);
@@ -215,11 +215,18 @@ static void look_aside(struct loop *loop)
     }
 }
 
-/* One round: sends replies first. Returns how much was done: 0 = both sockets said EAGAIN, and nothing was sent
-   since then. */
+/* Both sockets are asked again, whatever their descriptors say. */
+static void ask_again(struct broker *broker)
+{
+    broker->workers->dry = broker->clients->dry = false;
+}
+
+/* One round: sends replies first. Returns how much was done: 0 = both sockets are dry. */
 static unsigned turn(struct loop *loop)
 {
     struct broker *broker = loop->broker;
+    if (broker->fleet.ended > 0) /* it waits until the socket has nothing more */
+        broker->workers->dry = false;
     unsigned count = drain_port(loop, broker->workers, worker_message, &loop->workers_crowded);
     count += drain_port(loop, broker->clients, client_message, &loop->clients_crowded);
     if (cache_socket(broker->cache))
@@ -259,6 +266,17 @@ static void look_at_journal(struct loop *loop)
         loop->broker->schedule = true; /* a tick comes next */
 }
 
+/* Those are asked whose descriptor says something; both, when the sleep has ended by itself. */
+static void look_at_sockets(struct loop *loop, int ready)
+{
+    if (ready <= 0)
+        ask_again(loop->broker);
+    else if (loop->fds[WATCH_WORKERS].revents)
+        loop->broker->workers->dry = false;
+    if (ready > 0 && loop->fds[WATCH_CLIENTS].revents)
+        loop->broker->clients->dry = false;
+}
+
 static void trim(struct loop *loop)
 {
     if (!loop->worked || loop->broker->now_us - loop->busy_us < IDLE_TRIM_US) /* jobs that live keep it busy */
@@ -288,6 +306,7 @@ static enum pen_status sleep_until_event(struct loop *loop)
     if (ready < 0 && errno != EINTR)
         return PEN_ERR_IO;
     loop->broker->now_us = loop->broker->clock();
+    look_at_sockets(loop, ready);
     if (ready > 0 && (loop->fds[WATCH_WORKERS_LOST].revents || loop->fds[WATCH_CLIENTS_LOST].revents ||
                       loop->fds[WATCH_SIGNALS].revents || loop->fds[WATCH_HTTP].revents))
         look_aside(loop);
@@ -343,12 +362,15 @@ enum pen_status loop_run(struct broker *broker, int signals)
     struct spin *spin = &loop.spins[0];
     while (status == PEN_OK && !broker_drained(broker)) {
         unsigned count = turn(&loop);
+        if (count == 0 && !(broker->workers->dry && broker->clients->dry))
+            count = turn(&loop); /* something was sent that does not count as work */
         if (loop.signals_seen > 1) {
             status = PEN_ERR_CANCELLED;
         } else if (count > 0) {
             spin_found(spin);
             spin = &loop.spins[broker->live > 0];
         } else if (spin_on(spin, broker->now_us)) {
+            ask_again(broker);
             urgency_make_way(); /* yield: the message that we wait for may come from a process that waits for this processor */
         } else {
             broker->stats.busy_waits = loop.spins[0].tried + loop.spins[1].tried;

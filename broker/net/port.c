@@ -183,6 +183,7 @@ bool port_receive(struct port *port, struct message *message)
         return false;
     if (!receive_peer(port, message, &more)) {
         port->emptied++;
+        port->dry = true;
         return false;
     }
     while (more) {

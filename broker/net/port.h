@@ -54,6 +54,7 @@ struct port {
     bool authenticated; /* messages carry the keys of their senders */
     bool queues;        /* messages that have come wait in it until they are received */
     uint64_t emptied;   /* how often port_receive found nothing left */
+    bool dry;           /* it has, and nothing was sent since: the socket's descriptor tells when there is more */
     uint64_t bytes_in, bytes_out;
     uint32_t bulk_number;     /* the TCP port for bulk connections; 0 = they use the ordinary port */
     struct port_packs *packs; /* port_pack.c; NULL: no peer takes packs */

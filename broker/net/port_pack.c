@@ -93,6 +93,7 @@ bool port_begin_direct(struct port *port, uint32_t peer)
 {
     uint8_t id[PEER_ID_BYTES] = {0};
     memcpy(id + 1, &peer, sizeof peer);
+    port->dry = false; /* to send, libzmq may take in what the descriptor would have told */
     while (zmq_send(port->socket, id, sizeof id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
         if (errno != EINTR)
             return false; /* EHOSTUNREACH; EAGAIN cannot be, the pipes are unlimited and we count ourselves */

@@ -60,6 +60,8 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, 
     }
     world.slept_us[world.sleeps] = us;
     int ready = world.asleep(world.sleeps++, fds);
+    for (size_t i = 0; i < 2; i++)
+        fds[i].revents = world.waiting[i] > 0 ? POLLIN : fds[i].revents;
     world.now_us += ready == 0 ? us : 0;
     return ready;
 }
@@ -68,7 +70,9 @@ bool __wrap_port_receive(struct port *port, struct message *message)
 {
     unsigned *waiting = &world.waiting[port == world.broker->clients];
     (void)message;
-    if (*waiting == 0)
+    world.asked[port == world.broker->clients]++;
+    port->dry = *waiting == 0;
+    if (port->dry)
         return false;
     --*waiting;
     port->bytes_in += world.message_bytes;

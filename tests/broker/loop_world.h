@@ -25,6 +25,7 @@ struct loop_world {
     int (*asleep)(unsigned number, struct pollfd *fds); /* the result of a sleep; 0: it lasts as long as was asked */
     unsigned questions, lookups, released; /* of the cache: answered ones that wait, each second one a hit */
     unsigned waiting[2];                   /* messages: from workers, from clients */
+    unsigned asked[2];                     /* for one */
     size_t message_bytes;
     char letters[SLEEPS_MAX * 4]; /* of what was called */
     size_t count;

@@ -236,6 +236,33 @@ Test(loop, what_the_journal_or_redis_has_made_durable_is_told_at_once)
     world_end();
 }
 
+/* Four wakes: a message of a client, two of a worker, of nobody, the time. */
+static int sleep_sides(unsigned number, struct pollfd *fds)
+{
+    static unsigned before[2];
+    static const unsigned expected[5][2] = {{1, 1}, {0, 2}, {3, 0}, {0, 0}, {1, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        cr_expect_eq(world.asked[i] - before[i], expected[number][i], "wake %u, side %zu: %u", number, i,
+                     world.asked[i] - before[i]);
+        before[i] = world.asked[i];
+    }
+    world.waiting[0] = number == 1 ? 2 : 0;
+    world.waiting[1] = number == 0;
+    if (number == 2)
+        fds[FD_JOURNAL].revents = POLLIN;
+    world.drained = number == 4;
+    world.now_us += 10;
+    return number < 3;
+}
+
+Test(loop, a_socket_is_asked_when_its_descriptor_says_something_or_the_time_is_over)
+{
+    world_begin(sleep_sides);
+    world.next_us = BEGIN_US + 500;
+    cr_expect_eq(world_run(), PEN_OK);
+    world_end();
+}
+
 enum { FD_SEALED = 9 };
 
 /* Five wakes within a millisecond; somebody is at the door in the third. */
@@ -349,6 +376,7 @@ static unsigned turns, turns_end, turn_us;
 static uint64_t busy_clock(void)
 {
     world.waiting[1] = 1;
+    world.broker->clients->dry = false; /* it came while the socket was read */
     world.drained = ++turns == turns_end;
     return world.now_us += turn_us;
 }

@@ -171,6 +171,18 @@ Test(port_packs, one_that_stays_alone_is_sent_as_it_is_and_one_that_does_not_is_
     cr_expect_eq(count, 2);
 }
 
+Test(port_packs, a_socket_is_dry_when_it_was_asked_in_vain_and_nothing_was_sent_since)
+{
+    struct message message = {.count = 0};
+    cr_expect(!port_receive(&port, &message) && port.dry);
+    say(1);
+    cr_expect(!port.dry, "to send may have taken in what the descriptor would tell");
+    cr_expect(!port_receive(&port, &message) && port.dry);
+    dealer_say("more", 4);
+    message = wait_message();
+    message_fini(&message);
+}
+
 Test(port_packs, one_that_waits_alone_is_let_go_with_the_port)
 {
     static uint8_t bytes[1000];
