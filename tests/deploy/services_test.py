@@ -18,6 +18,8 @@ from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 DEPLOY = SOURCE / "deploy"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from ports import free_port  # noqa: E402
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 EXPOSURE_MAX = 2.0  # of systemd-analyze security: 0 nothing may be done, 10 everything
 passed = failed = skipped = 0
@@ -189,9 +191,7 @@ class Nginx:
     def make_key(self, folder):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=penstock.example", "-keyout", folder / "key", "-out", folder / "crt"],
                        check=True, capture_output=True)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
 
     def ask(self, path, *more, form="%{http_code}"):
         return run("curl", "-sk", "-m", "10", "-o", "/dev/null", "-w", form, *more, f"https://127.0.0.1:{self.port}{path}").stdout
@@ -298,9 +298,7 @@ def caddy_gateway(folder):
 def redis(folder):
     if not shutil.which("redis-server"):
         return skip("no redis-server here (package redis-server): its settings were not tried")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(["redis-server", DEPLOY / "redis/penstock.conf", "--port", str(port), "--dir", folder], stdout=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 20 * SLOW

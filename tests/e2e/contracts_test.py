@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from pathlib import Path
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 sys.path.insert(0, str(SOURCE / "tests/gateway"))
 import models as gateway_models  # noqa: E402
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from ports import free_port  # noqa: E402
 SAMPLE = SOURCE / "deploy/models/digits/samples/00_zero.png"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 passed = failed = skipped = 0
@@ -72,12 +73,6 @@ def npy(path, values, dims):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + bytes(values))
 
 
-def port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def counts(address):
     page = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
     return tuple(int(re.search(rf"^penstock_worker_{name} (\d+)", page, re.M).group(1)) for name in ("measurements_total", "measurements_recalled_total"))
@@ -98,7 +93,7 @@ def offers(broker):
 
 def kept(work, broker, workers):
     """A second start measures nothing; a broken file and another calibration are measured."""
-    models, address = folder(work, "kept"), f"127.0.0.1:{port()}"
+    models, address = folder(work, "kept"), f"127.0.0.1:{free_port()}"
     words = ("--broker", workers, "--models", models, "--backend", "xnnpack", "--measure", "first", "--metrics", address)
     log = work / "kept.log"
     worker, ready = start(log, "penstock-worker", *words, until="evt=welcome")
@@ -149,7 +144,7 @@ def beside(work, broker, workers):
 
 def routed(work, broker, workers):
     global skipped
-    models, log, address = folder(work, "routed"), work / "half.log", f"127.0.0.1:{port()}"
+    models, log, address = folder(work, "routed"), work / "half.log", f"127.0.0.1:{free_port()}"
     full, _ = start(work / "full.log", "penstock-worker", "--broker", workers, "--models", models, "--backend", "xnnpack", "--measure", "first", "--name", "full",
                     until="evt=welcome")
     words = ("--broker", workers, "--models", models, "--backend", "vulkan", "--vk-allow-software", "--precision", "f16_storage", "--measure", "first", "--name", "half",
@@ -206,7 +201,7 @@ def ensemble(work, broker, workers):
             return json.loads(done.stdout)["jobs"][0]
         except (ValueError, KeyError, IndexError):
             return {"status": "", "error": done.stdout + done.stderr}
-    log, address = work / "both.log", f"127.0.0.1:{port()}"
+    log, address = work / "both.log", f"127.0.0.1:{free_port()}"
     words = ("--broker", workers, "--models", both, "--backend", "xnnpack", "--name", "both", "--metrics", address)
     worker, _ = start(log, "penstock-worker", *words, until="evt=welcome")
     job = run("--precision", "max_relative_error=1e-3")
@@ -241,7 +236,7 @@ def ensemble(work, broker, workers):
 
 def in_bf16(work, broker, workers):
     """A CPU offers bf16 with the error that it measured, and answers jobs whose bound allows that."""
-    log, address = work / "bf16.log", f"127.0.0.1:{port()}"
+    log, address = work / "bf16.log", f"127.0.0.1:{free_port()}"
     words = ("--broker", workers, "--models", folder(work, "bf16"), "--backend", "xnnpack", "--precision", "bf16", "--measure", "first", "--name", "bf16", "--metrics", address)
     worker, _ = start(log, "penstock-worker", *words, until="evt=welcome")
     error = ((offers(broker).get("bf16") or {}).get("measured") or {}).get("max_relative_error", 0)

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import urllib.request
 from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from ports import free_port  # noqa: E402
 RULES = SOURCE / "deploy/prometheus"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 passed = failed = 0
@@ -46,12 +47,6 @@ def wait_for(question, seconds=30):
             pass
         time.sleep(0.1)
     return False
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def value(prometheus, query):

@@ -20,7 +20,8 @@ from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from redis_servers import SLOW, Cluster, RedisError, Server, Watched, free_ports, slot_of, until  # noqa: E402
+from ports import free_ports  # noqa: E402
+from redis_servers import SLOW, Cluster, RedisError, Server, Watched, slot_of, until  # noqa: E402
 
 SAMPLES = sorted((SOURCE / "deploy/models/digits/samples").glob("*.png"))
 TAG = "{penstock:detached}"

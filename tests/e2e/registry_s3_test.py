@@ -12,7 +12,6 @@ import json
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import time
 from pathlib import Path
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from ports import free_ports  # noqa: E402
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 WEED = Path(sys.argv[3]) if len(sys.argv) > 3 else CACHE / "penstock/seaweedfs/bin/weed"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
@@ -32,16 +33,6 @@ def check(condition, what, detail=""):
     global passed, failed
     passed, failed = passed + bool(condition), failed + (not condition)
     print(("passed: " if condition else "FAILED: ") + what + ("" if condition else f"\n{detail}"), flush=True)
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def model(*words, code=0, keys=None, command=()):

@@ -23,6 +23,8 @@ from registry_server import Server
 
 BIN, SOURCE = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 DIGITS = SOURCE / "deploy/models/digits"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from ports import free_ports  # noqa: E402
 SAMPLE = DIGITS / "samples/00_zero.png"
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 PART = 8 << 20
@@ -294,7 +296,7 @@ def mirror(work):
     model("push", work / "passed-digits", "--to", registry, "--as", "digits")
     size = 3 * PART
     server = Server(registry)
-    ports = [free_port() for _ in range(4)]
+    ports = free_ports(4)
     peers = ",".join(f"127.0.0.1:{port}" for port in ports)
     logs = [work / f"mirror-{n}.log" for n in range(4)]
     for n, port in enumerate(ports):
@@ -320,13 +322,6 @@ def mirror(work):
     check(got["registry_bytes"] >= size, "a worker that lies is left for the registry", got)
     lying.close()
     stop(*[process for process in running[-4:]])
-
-
-def free_port():
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def main():

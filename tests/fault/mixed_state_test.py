@@ -8,7 +8,6 @@ The older programs are those of mixed_test.py. Answers are checked: the models a
 import json
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -16,7 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from mixed_test import SLOW, Pool, check, finish, old_build
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from mixed_test import SLOW, Pool, check, finish, old_build  # noqa: E402
+from ports import free_port  # noqa: E402
 
 WIDE = 524288  # elements of the model whose jobs travel as chunks
 JOBS = 5
@@ -99,9 +100,7 @@ def with_redis(models, folder, old, new):
     if not shutil.which("redis-server"):
         return False
     place = f"{folder}/redis.sock"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     server = subprocess.Popen(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(folder), "--unixsocket", place],
                               stdout=subprocess.DEVNULL)
     try:

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from ports import free_ports
+
 SLOW = float(os.environ.get("PENSTOCK_SLOW", "1"))
 NODE_TIMEOUT_MS = int(700 * SLOW)
 
@@ -27,16 +29,6 @@ def slot_of(key):
     left = key.find(b"{")
     right = key.find(b"}", left + 1)
     return crc16(key[left + 1:right] if left >= 0 and right > left + 1 else key) % 16384
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 def until(what, condition, seconds=20.0, step=0.02):
