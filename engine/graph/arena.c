@@ -5,6 +5,7 @@
 
 #include "assertion.h"
 #include "graph/block.h"
+#include "graph/poison.h"
 
 #define CHUNK_BYTES (64u * 1024)
 #define BIG_BYTES   (16u * 1024) /* larger ones get a chunk of their own */
@@ -89,6 +90,7 @@ static void *alloc_small(struct graph_arena *arena, size_t bytes, size_t align)
             return NULL;
         chunk->next = arena->small;
         arena->small = chunk;
+        poison_set(chunk->base, chunk->room);
         start = 0;
     }
     chunk->used = start + bytes;
@@ -110,6 +112,8 @@ void *arena_alloc(struct graph_arena *arena, size_t bytes)
     arena->starved |= !memory;
     if (memory)
         arena->total += bytes;
+    if (memory && room <= BIG_BYTES)
+        poison_clear(memory, bytes >= ALIGN ? room : bytes);
     PEN_ASSERT(arena->total <= arena->limit, "a graph's memory stays within its limit");
     return memory;
 }

@@ -41,6 +41,7 @@ Test(keyring, bad_lines_are_named)
                                       A " alice\n",
                                       A " a:b submit\n",
                                       A " alice king\n",
+                                      A " alice submit,king\n",
                                       A " alice submit rate=0\n",
                                       A " alice submit rate=x\n",
                                       A " alice submit share=101\n",

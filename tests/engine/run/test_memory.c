@@ -157,12 +157,16 @@ Test(model_memory, packed_weights_come_back_when_they_are_needed)
     struct pen_error error = {0};
     const struct value *w = packed_weights(model);
     cr_assert(w != NULL && w->released);
+    uint64_t before = constants_bytes(model->constants);
     for (int turn = 0; turn < 2; turn++) { /* once is enough, twice does no harm */
         cr_assert_eq(need_all(model, &error), PEN_OK, "%s", error.text);
         for (int i = 0; i < DEPTH * WIDTH; i++) {
             cr_assert_float_eq(((const float *)w->data)[i], 3.0f * weights[i], 0.0f);
         }
     }
+    uint64_t more = constants_bytes(model->constants) - before;
+    cr_expect(more >= sizeof weights && more < 2 * sizeof weights, "it is counted: %llu bytes",
+              (unsigned long long)more);
     pen_model_free(model);
     pen_engine_free(engine);
     folder_free(folder);
