@@ -235,3 +235,27 @@ Test(sentences, each_step_of_an_ensemble_has_its_state)
     }
     penstock__control_reply__free_unpacked(reply, NULL);
 }
+
+/* ---- who has it, where none fits ---- */
+
+Test(sentences, a_list_of_many_backends_ends_where_its_room_does)
+{
+    static char names[60][32];
+    struct wire_model model = {.name = "net", .version = 1, .precision = PRECISION_F32, .digest = 1};
+    for (uint32_t i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof names[i], "backend-with-a-long-name-%02u", i);
+        model.backend = names[i];
+        desk_worker(
+            desk, 900 + i,
+            &(struct wire_worker){.uuid = 1 + i, .name = names[i], .slots = 1, .models = &model, .models_count = 1});
+    }
+    desk_submit(desk, 1, &(struct wire_job){.id = {0xABC, 7}, .model = "net", .backend = "abacus", .no_digest = true});
+    struct sent *sent = desk_next(&desk->clients, FRAME_RESULT);
+    cr_assert_not_null(sent);
+    Penstock__ResultMeta *result = sent_result(sent);
+    cr_expect_neq(sent->env.status, PEN_OK);
+    cr_expect(strstr(result->error, names[0]) && strstr(result->error, names[1]) && !strstr(result->error, names[59]),
+              "%s", result->error);
+    cr_expect_lt(strlen(result->error), 1000u);
+    penstock__result_meta__free_unpacked(result, NULL);
+}

@@ -505,11 +505,13 @@ static void open_broker(struct story *story, const char *arguments)
         struct pen_error error = {.status = PEN_OK};
         if (options_load(count, words, &story->desk->options, &outcome, &store, &error) != PEN_OK)
             bad_line(error.text, arguments);
-        settings_free(store);
         story->desk->options.cache.namespace = "test";
+        desk_open(story->desk);
+        settings_free(store); /* the texts of settings are not used after the start */
+    } else {
+        desk_open(story->desk);
     }
-    free(copy); /* numbers are read; texts of settings are not used after the start */
-    desk_open(story->desk);
+    free(copy);
     story->desk->broker.uuid = 0xb0b; /* else it is drawn */
     story->own = 1;
 }

@@ -407,3 +407,13 @@ Test(paths, the_home_of_a_model_is_two_folders_up)
         cr_expect_str_eq(home, homes[i][1], "%s: %s", homes[i][0], home);
     }
 }
+
+Test(catalog, a_folder_that_is_named_nearly_right_is_told)
+{
+    char near[CATALOG_NEAREST_BYTES];
+    run("mkdir -p resnet .resne; : > resne%s", "");
+    cr_expect_str_eq(catalog_nearest(root, "resnet1", near), "; did you mean resnet?");
+    cr_expect_str_eq(catalog_nearest(root, "something else", near), "");
+    run("rmdir resnet%s", "");
+    cr_expect_str_eq(catalog_nearest(root, "resnet1", near), "", "hidden folders and files are no models");
+}
