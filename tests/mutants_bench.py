@@ -31,6 +31,7 @@ def mount_commands():
 
 
 GOLD = gold()
+ARENA = "engine/graph/arena.c"
 
 
 class Unlinked(Exception):
@@ -115,9 +116,25 @@ class Bench:
         command = self.build.link(target)
         command = re.sub(r" -o \S+", f" -o {to}", command.split(" && ")[0], count=1)
         if path:
-            command = command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
+            command = self.with_object(command, own, made)
+        if sanitize and path != ARENA and ARENA in self.build.compiles and self.build.holds(target, ARENA):
+            command = self.with_object(command, self.build.object_of(ARENA), self.arena())
         command = shlex.split(command) + GOLD + (SANITIZE if sanitize else [])
         return subprocess.run(command, cwd=self.build.folder, capture_output=True).returncode == 0
+
+    @staticmethod
+    def with_object(command, own, made):
+        """MADE in the place of the object, or before the library that has it."""
+        return command.replace(own, made) if own in command else re.sub(r" (\S+\.a)\b", rf" {made} \1", command, count=1)
+
+    def arena(self):
+        """The arena of graphs, which poisons what it has not given where it is compiled with the sanitizer."""
+        made = self.folder / "arena.o"
+        if not made.exists():
+            said = self.build.compile(ARENA, SOURCE / ARENA, made, [*SANITIZE, "-Wno-error", "-O1"])
+            if said:
+                sys.exit(f"mutants.py: {ARENA} does not compile with the sanitizer:\n{said}")
+        return str(made)
 
     def programs(self, names, link):
         """The build's programs beside each other, those with these names made by link(name, to); Unlinked where that cannot."""
