@@ -5,6 +5,7 @@
  * by one of 1.1. Each holds two jobs of model echo, x u8 [1,4]: of 1s, which has run there (result and request), and of 2s, which waited when that broker was killed.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,5 +250,44 @@ Test(journal, full_disk_keeps_no_broker_from_starting)
     cr_assert_eq(stat(path, &facts), 0);
     cr_assert_eq((size_t)facts.st_size, paper->synced, "the old file goes on");
     cr_assert_neq(access(fresh, F_OK), 0, "what did not become whole takes no room");
+    folder_free(folder);
+}
+
+/* ---- the file itself ---- */
+
+Test(journal_file, what_is_written_is_read_and_a_new_file_takes_its_place_or_goes)
+{
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 16], beside[FOLDER_PATH_BYTES + 32], text[8] = "";
+    struct journal_file file, *fresh = NULL;
+    struct pen_error error;
+    struct stat facts;
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/j", folder);
+    snprintf(beside, sizeof beside, "%s.new", path);
+    cr_assert_eq(journal_file_open(path, 0, &file, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(file.write(&file, "abcdef", 6), 0);
+    cr_expect_eq(file.sync(&file), 0);
+    cr_expect(file.read(&file, 2, text, 3) == 0 && strcmp(text, "cde") == 0, "%s", text);
+    cr_expect_eq(file.read(&file, 4, text, 3), EIO, "beyond its end");
+    close(file.fd);
+
+    cr_assert_eq(journal_file_open(path, 4, &file, &error), PEN_OK, "%s", error.text);
+    cr_expect_eq(file.write(&file, "XY", 2), 0);
+    cr_expect(file.read(&file, 0, text, 6) == 0 && strcmp(text, "abcdXY") == 0, "what is behind 4 bytes is void: %s",
+              text);
+
+    cr_assert_eq(file.fresh(&file, &fresh), 0);
+    cr_expect(stat(beside, &facts) == 0 && facts.st_size == 0);
+    file.abandon(&file, fresh);
+    cr_expect(stat(beside, &facts) != 0, "nothing is left of it");
+
+    cr_assert_eq(file.fresh(&file, &fresh), 0);
+    cr_expect_eq(fresh->write(fresh, "new", 3), 0);
+    cr_expect_eq(file.replace(&file, fresh), 0);
+    cr_expect(stat(beside, &facts) != 0 && stat(path, &facts) == 0 && facts.st_size == 3);
+    cr_expect_eq(file.write(&file, "er", 2), 0, "it goes on behind that");
+    memset(text, 0, sizeof text);
+    cr_expect(file.read(&file, 0, text, 5) == 0 && strcmp(text, "newer") == 0, "%s", text);
+    close(file.fd);
     folder_free(folder);
 }
