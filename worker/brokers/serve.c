@@ -158,8 +158,8 @@ static int descriptor(void *socket)
 }
 
 /*
- * Sleeps on the sockets' descriptors: zmq_poll would look at each socket twice, 3 us of a round trip. They report
- * changes, not states, so it must come right after receives that found nothing, and nothing may be sent between the two.
+ * Sleeps on the sockets' descriptors: zmq_poll would look at each socket twice. They report changes, not states, so it
+ * must come right after receives that found nothing, and nothing may be sent between the two.
  */
 static void sleep_for_events(struct serve *serve, uint64_t now_us)
 {
@@ -178,8 +178,8 @@ static void sleep_for_events(struct serve *serve, uint64_t now_us)
 
 /*
  * Does what is due, sends results, then handles messages until there are none. A receive that finds nothing has taken
- * all signals of the socket, so the following poll misses nothing. While it pays, the loop spins for a moment before it sleeps;
- * waits for a slot and waits for the next job are judged apart.
+ * all signals of the socket, so the following poll misses nothing. While it pays, the loop spins for a moment before it
+ * sleeps; waits for a slot and waits for the next job are judged apart.
  */
 int serve_run(struct serve *serve)
 {
