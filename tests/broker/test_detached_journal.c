@@ -30,6 +30,25 @@ Test(detached_journal, power_may_be_cut_at_every_byte)
     free(paper);
 }
 
+Test(detached_journal, what_lies_behind_the_cut_is_not_read)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    submit(desk, 1, 0xABC, 1, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    size_t first = paper->synced;
+    submit(desk, 1, 0xABC, 2, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    desk_free(desk);
+    cr_assert_gt(paper->synced, first + 10);
+    paper->synced = first + 10; /* the second is torn, its rest is still on the paper */
+    desk = desk_on(paper);
+    cr_expect_eq(detached_count(desk->broker.detached), 1);
+    desk_free(desk);
+    free(paper);
+}
+
 Test(detached_journal, full_disk_refuses_and_recovers)
 {
     struct paper *paper = paper_new();

@@ -50,6 +50,7 @@ Test(debug, a_narrow_precision_is_held_to_its_own_bound)
     options.precision = PEN_PRECISION_BF16;
     for (size_t i = 0; i < 64 * 8; i++)
         w_data[i] = 0.37f + 0.001f * (float)(i % 61);
+    w_data[0] = 1.0038f;
     for (size_t i = 0; i < 4 * 64; i++)
         x[i] = 0.53f + 0.0007f * (float)(i % 37);
     onnx_writer_input(g, "x", PEN_DTYPE_F32, 2, WRITTEN_DIMS(4, 64), NULL);
@@ -71,6 +72,11 @@ Test(debug, a_narrow_precision_is_held_to_its_own_bound)
         largest = fmaxf(largest, fabsf(((const float *)w.out[0].data)[i] - y[i]) / y[i]);
     }
     cr_expect_gt(largest, 2e-4f, "else the case says nothing");
+    memset(x, 0, sizeof x); /* one factor each, rounded as far as 16-bit numbers of that form are */
+    x[0] = 1.0038f;
+    cr_expect_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    cr_expect_gt(fabsf(((const float *)w.out[0].data)[0] - x[0] * w_data[0]), 3.2e-3f, "%g",
+                 (double)fabsf(((const float *)w.out[0].data)[0] - x[0] * w_data[0]));
     cr_expect_gt(pen_session_compared(w.session), 0u);
 }
 
