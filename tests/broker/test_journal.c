@@ -228,6 +228,28 @@ Test(journal, broken_record_costs_no_other_job)
                  "the record that is broken was void, those behind it count");
 }
 
+/* At its start a broker writes the file anew, with what still counts. */
+Test(journal, the_file_of_a_broker_that_has_started_holds_whole_records_and_nothing_else)
+{
+    char folder[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES + 16];
+    struct job_id ids[2];
+    struct pen_error error = {0};
+    struct journal_record record;
+    size_t size = 0, at = 0, used, count = 0;
+    folder_new(folder);
+    snprintf(path, sizeof path, "%s/journal", folder);
+    put_file(written[2].file, ids);
+    file_write(path, paper->bytes, paper->synced);
+    cr_assert_eq(detached_open(&desk->broker, path, &error), PEN_OK, "%s", error.text);
+    uint8_t *bytes = file_read(path, &size);
+    for (; (used = journal_read(bytes + at, size - at, &record)) > 0; at += used)
+        count++;
+    cr_expect(at == size && size > 0 && size <= paper->synced, "%zu of %zu bytes", at, size);
+    cr_expect(count >= 2, "%zu records", count);
+    free(bytes);
+    folder_free(folder);
+}
+
 /* A limit for files stands for a disk that has no room for a second one. */
 Test(journal, full_disk_keeps_no_broker_from_starting)
 {
