@@ -39,6 +39,7 @@ struct story {
     struct desk *desk; /* NULL before the first message */
     struct paper *paper;
     struct journal *journal;
+    struct settings_store *settings; /* texts that the broker's options point to; NULL = defaults */
     FILE *out;
     char *lets[LETS_MAX][2];
     size_t lets_count;
@@ -501,17 +502,13 @@ static void open_broker(struct story *story, const char *arguments)
     story->desk = desk_new();
     if (count > 1) {
         enum settings_outcome outcome;
-        struct settings_store *store;
         struct pen_error error = {.status = PEN_OK};
-        if (options_load(count, words, &story->desk->options, &outcome, &store, &error) != PEN_OK)
+        if (options_load(count, words, &story->desk->options, &outcome, &story->settings, &error) != PEN_OK)
             bad_line(error.text, arguments);
         story->desk->options.cache.namespace = "test";
-        desk_open(story->desk);
-        settings_free(store); /* the texts of settings are not used after the start */
-    } else {
-        desk_open(story->desk);
     }
     free(copy);
+    desk_open(story->desk);
     story->desk->broker.uuid = 0xb0b; /* else it is drawn */
     story->own = 1;
 }
@@ -641,6 +638,7 @@ static char *play(const char *text)
     if (story.desk) {
         free((char *)(uintptr_t)story.desk->user);
         desk_free(story.desk);
+        settings_free(story.settings);
         free(story.paper);
     }
     fclose(story.out);
