@@ -62,7 +62,7 @@ class Pool:
     def __init__(self, folder, name, *options, worker=True):
         self.log = folder / f"{name}.log"
         self.broker, found = start(self.log, "penstock-broker", "--listen-clients", "tcp://127.0.0.1:*", "--listen-workers", "tcp://127.0.0.1:*",
-                                   "--http", "none", "--cache-deadline", f"{int(20 * SLOW)}ms", "--detached-lease", "1s", *options,
+                                   "--http", "none", "--cache-deadline", f"{int(200 * SLOW)}ms", "--detached-lease", "1s", *options,
                                    wanted=r"clients=(\S+) workers=(\S+)")
         self.clients = found[1]
         if worker:
