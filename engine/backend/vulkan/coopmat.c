@@ -168,7 +168,7 @@ static bool layer_knows_khr(const struct vk_instance *in)
 
 void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits)
 {
-    bool khr = layer_knows_khr(in) && kind_read(in, info, VK_COOPMAT_KHR);
+    bool khr = layer_knows_khr(in) && info->subgroups_full && kind_read(in, info, VK_COOPMAT_KHR);
     bool nv = !khr && kind_read(in, info, VK_COOPMAT_NV);
     bool usable =
         info->f16_storage && info->f16_math && info->memory_model && vk_coopmat_limits(info->subgroup_size, limits);

@@ -47,14 +47,22 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                      .pQueuePriorities = &priority};
     union vk_coopmat_feature coopmat;
     bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t extension_count = 0;
+    const bool subgroups = d->coopmat.kind != VK_COOPMAT_NONE && d->info.subgroups_full;
+    VkPhysicalDeviceSubgroupSizeControlFeatures control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .subgroupSizeControl = d->info.subgroups_fixed,
+        .computeFullSubgroups = VK_TRUE};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, NULL),
+        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, subgroups ? &control : NULL),
         .shaderIntegerDotProduct = VK_TRUE};
     if (d->coopmat.kind != VK_COOPMAT_NONE) {
         extensions[extension_count++] = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
+    }
+    if (subgroups) {
+        extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     }
     if (d->dot8) {
         extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;

@@ -155,6 +155,26 @@ static void dot_read(struct vk_instance *in, struct vk_device_info *info)
     info->dot8_fast = info->dot8 && fast.integerDotProduct4x8BitPackedSignedAccelerated;
 }
 
+/* Where pipelines may choose, subgroup_size is only the usual size. */
+static void subgroups_read(struct vk_instance *in, struct vk_device_info *info)
+{
+    VkPhysicalDeviceSubgroupSizeControlFeatures control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &control};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
+    if (!vk_extension_there(&in->vk, info->handle, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+        return;
+    }
+    in->vk.GetPhysicalDeviceFeatures2(info->handle, &features);
+    in->vk.GetPhysicalDeviceProperties2(info->handle, &properties);
+    info->subgroups_full = control.computeFullSubgroups;
+    info->subgroups_fixed =
+        control.subgroupSizeControl && (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+        info->subgroup_size >= sizes.minSubgroupSize && info->subgroup_size <= sizes.maxSubgroupSize;
+}
+
 static void features_read(struct vk_instance *in, struct vk_device_info *info)
 {
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -171,6 +191,7 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->push_descriptors = vk_extension_there(&in->vk, info->handle, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
     info->memory_budget = vk_extension_there(&in->vk, info->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     dot_read(in, info);
+    subgroups_read(in, info);
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";
     } else if (!v12.storageBuffer8BitAccess) {

@@ -45,7 +45,9 @@ struct vk_device_info {
     char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;
     uint32_t subgroup_size;
-    const char *unfit; /* NULL, or what it lacks */
+    bool subgroups_full;  /* VK_EXT_subgroup_size_control: a pipeline may ask for subgroups without idle invocations */
+    bool subgroups_fixed; /* and for those of subgroup_size */
+    const char *unfit;    /* NULL, or what it lacks */
 };
 
 /* validate: the Khronos layer, whose messages are counted; PEN_ERR_UNAVAILABLE when it is not installed. */

@@ -184,6 +184,8 @@ static enum pen_status module_get(struct vk_pipelines *p, enum shader shader, en
     return status;
 }
 
+#define FULL_SUBGROUPS VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+
 static enum pen_status pipeline_make(struct vk_pipelines *p, const struct vk_pipeline_key *key, VkPipeline *ret_handle,
                                      struct pen_error *reterr)
 {
@@ -197,8 +199,14 @@ static enum pen_status pipeline_make(struct vk_pipelines *p, const struct vk_pip
                                  .pMapEntries = map,
                                  .dataSize = key->spec_count * sizeof(uint32_t),
                                  .pData = key->specs};
+    const bool full = vk_shader_table[key->shader].matrices && d->info.subgroups_full;
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = d->info.subgroup_size};
     VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                  .pNext = full && d->info.subgroups_fixed ? &size : NULL,
+                                                  .flags = full ? FULL_SUBGROUPS : 0,
                                                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                   .module = p->modules[key->shader][key->form],
                                                   .pName = "main",

@@ -6,18 +6,21 @@
 #ifndef VULKAN_SHADER_H
 #define VULKAN_SHADER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum shader {
-#define SHADER(name)      SHADER_##name,
-#define SHADER_MATH(name) SHADER_##name,
-#define SHADER_HALF(name) SHADER_##name,
-#define SHADER_INT(name)  SHADER_##name,
+#define SHADER(name)          SHADER_##name,
+#define SHADER_MATH(name)     SHADER_##name,
+#define SHADER_HALF(name)     SHADER_##name,
+#define SHADER_MATRICES(name) SHADER_##name,
+#define SHADER_INT(name)      SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
 #undef SHADER_MATH
 #undef SHADER_HALF
+#undef SHADER_MATRICES
 #undef SHADER_INT
     SHADER_COUNT
 };
@@ -29,6 +32,7 @@ struct shader_code {
     const uint32_t
         *words[SHADER_FORMS]; /* NULL: not in this form. Without F16_MATH that of F16 serves, without that one F32. */
     size_t bytes[SHADER_FORMS];
+    bool matrices; /* it has cooperative matrices: its subgroups must be full, and of the size that it is told */
 };
 extern const struct shader_code vk_shader_table[SHADER_COUNT]; /* generated */
 
