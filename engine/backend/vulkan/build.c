@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/halves.h"
 
 const struct fact *vk_in(const struct vk_build *b, uint32_t index)
 {
@@ -81,6 +82,14 @@ static uint32_t cell_new(struct vk_build *b, const struct vk_cell *cell)
     return c;
 }
 
+/* Of a value as this node stores it. */
+static enum pen_status bytes_of(const struct vk_build *b, const struct fact *f, size_t *ret_bytes)
+{
+    enum pen_status status = shape_bytes(&f->shape, f->dtype, 0, ret_bytes);
+    *ret_bytes = vk_halves_bytes(*ret_bytes, f->dtype == PEN_DTYPE_F32 && vk_build_f16(b));
+    return status;
+}
+
 uint32_t vk_value_cell(struct vk_build *b, uint32_t value)
 {
     struct exec *e = b->exec;
@@ -91,13 +100,10 @@ uint32_t vk_value_cell(struct vk_build *b, uint32_t value)
     if (b->status != PEN_OK || *slot != VK_CELL_NONE) {
         return *slot;
     }
-    enum pen_status status = shape_bytes(&f->shape, f->dtype, 0, &cell.bytes);
+    enum pen_status status = bytes_of(b, f, &cell.bytes);
     if (status != PEN_OK) {
         vk_build_fail(b, PEN_ERR_UNSUPPORTED, "a shape depends on data");
         return VK_CELL_NONE;
-    }
-    if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
-        cell.bytes /= 2;
     }
     if (f->data != NULL) {
         cell.kind = VK_CELL_FIXED;
@@ -199,7 +205,7 @@ void vk_view(struct vk_build *b, uint32_t input)
         w->kind = VK_WORK_COPY;
         vk_bind(w, from, VK_READ);
         vk_bind(w, *to, VK_WRITE);
-        if (shape_bytes(&vk_out(b, 0)->shape, vk_out(b, 0)->dtype, 0, &bytes) == PEN_OK) {
+        if (bytes_of(b, vk_out(b, 0), &bytes) == PEN_OK) {
             w->copy_bytes = (bytes + 3) / 4 * 4;
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/halves.h"
 
 #define PORT_ALIGN 256 /* of a value in its staging buffer: any device's storage buffer alignment */
 /* Bytes of an exec's inputs and of its outputs: beyond them there are fewer regions, but one. The device's own memory is the larger. */
@@ -12,75 +13,6 @@
 #define RING_HARDWARE ((size_t)128 << 20)
 
 /* ---- the boundary ---- */
-
-static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, const uint32_t *ids, uint32_t count,
-                                 size_t from, size_t *ret_bytes, struct pen_error *reterr)
-{
-    size_t at = from;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct fact *f = &e->env->facts[ids[i]];
-        ports[i] = (struct vk_port){.offset = at, .known = f->data};
-        if (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &ports[i].bytes) != PEN_OK) {
-            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: the shape of %s depends on data",
-                                 e->plan->g->values[ids[i]].name);
-        }
-        if (f->data == NULL &&
-            __builtin_add_overflow(at, (ports[i].bytes + PORT_ALIGN) / PORT_ALIGN * PORT_ALIGN, &at)) {
-            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "vulkan: inputs and outputs exceed the address space");
-        }
-    }
-    *ret_bytes = at + PORT_ALIGN;
-    for (uint32_t i = 0; i < count; i++) {
-        PEN_ASSERT(ports[i].known != NULL || (ports[i].bytes <= at && ports[i].offset <= at - ports[i].bytes),
-                   "an input or output lies in its region of the staging buffer");
-    }
-    return PEN_OK;
-}
-
-/* How many runs may be in flight: as many regions as the ring's memory allows. What debug modes look at is there once. */
-static uint32_t window_choose(const struct exec *e)
-{
-    const struct backend_config *c = &e->plan->backend->config;
-    const uint64_t largest = e->weights->device->max_allocation;
-    const struct vk_device_info *info = &e->weights->device->info;
-    const size_t most = vk_device_software(info) ? RING_SOFTWARE : RING_HARDWARE;
-    uint32_t window = vk_window_wanted(c->vulkan.in_flight, info);
-    while (window > 1 && (e->stride_in > most / window || e->stride_out > most / window ||
-                          e->stride_in > largest / window || e->stride_out > largest / window)) {
-        window--;
-    }
-    return c->profile || c->check_numerics || e->plan->trial ? 1 : window;
-}
-
-static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
-{
-    const struct partition *part = &e->plan->part;
-    struct vk_device *d = e->weights->device;
-    enum pen_status status = ports_lay(e, e->in, part->in, part->in_count, 0, &e->stride_in, reterr);
-    if (status == PEN_OK) {
-        status = ports_lay(e, e->out, part->out, part->out_count, PORT_ALIGN, &e->stride_out, reterr);
-    }
-    e->window = status == PEN_OK ? window_choose(e) : 1;
-    const size_t in = e->window * e->stride_in, out = e->window * e->stride_out;
-    if (status == PEN_OK && !allowance_take(e->env->allowance, (uint64_t)in + out)) {
-        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
-                               "vulkan: inputs and outputs need %zu bytes on their way, above the budget", in + out);
-    }
-    if (status == PEN_OK) {
-        status = vk_buffer_new(d, VK_MEMORY_UPLOAD, in, "inputs", &e->staging_in, reterr);
-    }
-    if (status == PEN_OK) {
-        status = vk_buffer_new(d, VK_MEMORY_DOWNLOAD, out, "outputs", &e->staging_out, reterr);
-    }
-    if (status == PEN_OK) {
-        memset(e->staging_in.mapped, 0, in);
-        memset(e->staging_out.mapped, 0, out);
-        struct vk_cell flag = {.kind = VK_CELL_FIXED, .slice = {e->staging_out.handle, 0, VK_FLAG_BYTES}};
-        e->flag_cell = vk_cell_add(e, &flag);
-        status = e->flag_cell != VK_CELL_NONE ? PEN_OK : PEN_ERR_NO_MEMORY;
-    }
-    return status;
-}
 
 /* Is a boundary value stored as f32 though the device stores floats as f16? An input: where a node reads it so; an output: where its node makes it so. */
 static bool value_wide(const struct exec *e, uint32_t value, bool up)
@@ -105,41 +37,98 @@ static bool value_wide(const struct exec *e, uint32_t value, bool up)
     return false;
 }
 
-/* Between a staging buffer and a cell: a copy, or a change between f32 and f16. */
-static void move(struct vk_build *b, uint32_t value, uint32_t staging, bool up)
+static size_t stored(const struct vk_port *port)
 {
-    const struct fact *f = &b->env->facts[value];
+    return vk_halves_bytes(port->bytes, port->half);
+}
+
+static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, bool up, size_t from, size_t *ret_bytes,
+                                 struct pen_error *reterr)
+{
+    const uint32_t *ids = up ? e->plan->part.in : e->plan->part.out,
+                   count = up ? e->plan->part.in_count : e->plan->part.out_count;
+    size_t at = from;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fact *f = &e->env->facts[ids[i]];
+        ports[i] = (struct vk_port){.offset = at, .known = f->data};
+        if (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &ports[i].bytes) != PEN_OK) {
+            return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: the shape of %s depends on data",
+                                 e->plan->g->values[ids[i]].name);
+        }
+        ports[i].half = f->dtype == PEN_DTYPE_F32 && e->weights->device->f16 && !value_wide(e, ids[i], up);
+        if (f->data == NULL &&
+            __builtin_add_overflow(at, (stored(&ports[i]) + PORT_ALIGN) / PORT_ALIGN * PORT_ALIGN, &at)) {
+            return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "vulkan: inputs and outputs exceed the address space");
+        }
+    }
+    *ret_bytes = at + PORT_ALIGN;
+    for (uint32_t i = 0; i < count; i++) {
+        PEN_ASSERT(ports[i].known != NULL || (stored(&ports[i]) <= at && ports[i].offset <= at - stored(&ports[i])),
+                   "an input or output lies in its region of the staging buffer");
+    }
+    return PEN_OK;
+}
+
+/* How many runs may be in flight: as many regions as the ring's memory allows. What debug modes look at is there once. */
+static uint32_t window_choose(const struct exec *e)
+{
+    const struct backend_config *c = &e->plan->backend->config;
+    const uint64_t largest = e->weights->device->max_allocation;
+    const struct vk_device_info *info = &e->weights->device->info;
+    const size_t most = vk_device_software(info) ? RING_SOFTWARE : RING_HARDWARE;
+    uint32_t window = vk_window_wanted(c->vulkan.in_flight, info);
+    while (window > 1 && (e->stride_in > most / window || e->stride_out > most / window ||
+                          e->stride_in > largest / window || e->stride_out > largest / window)) {
+        window--;
+    }
+    return c->profile || c->check_numerics || e->plan->trial ? 1 : window;
+}
+
+static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    enum pen_status status = ports_lay(e, e->in, true, 0, &e->stride_in, reterr);
+    if (status == PEN_OK) {
+        status = ports_lay(e, e->out, false, PORT_ALIGN, &e->stride_out, reterr);
+    }
+    e->window = status == PEN_OK ? window_choose(e) : 1;
+    const size_t in = e->window * e->stride_in, out = e->window * e->stride_out;
+    if (status == PEN_OK && !allowance_take(e->env->allowance, (uint64_t)in + out)) {
+        status = pen_error_set(reterr, PEN_ERR_TOO_LARGE,
+                               "vulkan: inputs and outputs need %zu bytes on their way, above the budget", in + out);
+    }
+    if (status == PEN_OK) {
+        status = vk_buffer_new(d, VK_MEMORY_UPLOAD, in, "inputs", &e->staging_in, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_buffer_new(d, VK_MEMORY_DOWNLOAD, out, "outputs", &e->staging_out, reterr);
+    }
+    if (status == PEN_OK) {
+        memset(e->staging_in.mapped, 0, in);
+        memset(e->staging_out.mapped, 0, out);
+        struct vk_cell flag = {.kind = VK_CELL_FIXED, .slice = {e->staging_out.handle, 0, VK_FLAG_BYTES}};
+        e->flag_cell = vk_cell_add(e, &flag);
+        status = e->flag_cell != VK_CELL_NONE ? PEN_OK : PEN_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
+/* Between a staging buffer and a cell. */
+static void move(struct vk_build *b, uint32_t value, const struct vk_port *port, uint32_t staging, bool up)
+{
     b->exec->moves++;
     b->wide = value_wide(b->exec, value, up);
-    uint32_t cell = vk_value_cell(b, value);
-    if (f->dtype == PEN_DTYPE_F32 && vk_build_f16(b)) {
-        struct vk_work *w = vk_dispatch(b, up ? SHADER_narrow : SHADER_widen);
-        vk_bind(w, up ? staging : cell, VK_READ);
-        vk_bind(w, up ? cell : staging, VK_WRITE);
-        vk_push(w, vk_elements(f));
-        vk_items(w, (vk_elements(f) + 1) / 2);
-        return;
-    }
+    const uint32_t cell = vk_value_cell(b, value);
     struct vk_work *w = vk_dispatch(b, SHADER_COUNT);
     w->kind = VK_WORK_COPY;
     vk_bind(w, up ? staging : cell, VK_READ);
     vk_bind(w, up ? cell : staging, VK_WRITE);
-    size_t bytes = 0;
-    if (shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK) {
-        w->copy_bytes = (bytes + 3) / 4 * 4;
-    }
-}
-
-/* May kernels work in the staging buffer itself? Where it lies in the device's memory and the element type is the same on both sides. */
-static bool direct(const struct exec *e, uint32_t value, bool wide, const struct vk_buffer *staging)
-{
-    bool narrowed = e->env->facts[value].dtype == PEN_DTYPE_F32 && e->weights->device->f16 && !wide;
-    return staging->local && !narrowed;
+    w->copy_bytes = (stored(port) + 3) / 4 * 4;
 }
 
 static uint32_t staging_cell(struct exec *e, const struct vk_buffer *staging, const struct vk_port *port)
 {
-    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = {staging->handle, port->offset, (port->bytes + 3) / 4 * 4}};
+    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = {staging->handle, port->offset, (stored(port) + 3) / 4 * 4}};
     return vk_cell_add(e, &cell);
 }
 
@@ -164,11 +153,11 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         if (c == VK_CELL_NONE) {
             return PEN_ERR_NO_MEMORY;
         }
-        if (up && direct(e, value, wide, staging)) {
+        if (up && staging->local) { /* kernels work there */
             *slot = c;
             e->direct++;
         } else {
-            move(&b, value, c, up);
+            move(&b, value, port, c, up);
         }
     }
     return b.status;
@@ -183,7 +172,7 @@ static enum pen_status outputs_bind(struct exec *e)
         bool wide = value_wide(e, value, false);
         uint32_t *slot = &e->cell_of[wide][value];
         bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && *slot == VK_CELL_NONE;
-        if (ours && direct(e, value, wide, &e->staging_out)) {
+        if (ours && e->staging_out.local) {
             *slot = staging_cell(e, &e->staging_out, &e->out[i]);
             e->direct++;
             if (*slot == VK_CELL_NONE) {

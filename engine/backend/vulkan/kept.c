@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/halves.h"
 
 struct backend_kept {
     struct vk_device *device; /* a reference; NULL: its backend has closed */
     struct vk_buffer buffer;
-    size_t bytes;
+    size_t bytes; /* of the value on the host */
+    bool half;    /* it lies here as f16 (halves.h) */
     struct backend_kept *next, *before;
 };
 
@@ -93,9 +95,10 @@ static enum pen_status copy_now(struct vk_device *d, const struct copy *c, struc
     return status;
 }
 
-static VkDeviceSize whole_words(size_t bytes)
+/* That it takes on the device. */
+static VkDeviceSize whole_words(const struct backend_kept *kept)
 {
-    return (bytes + 3) / 4 * 4;
+    return (vk_halves_bytes(kept->bytes, kept->half) + 3) / 4 * 4;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------- */
@@ -134,13 +137,13 @@ enum pen_status vk_kept_new(struct exec *exec, uint32_t index, struct backend_ke
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a result");
     }
     kept->bytes = port->bytes;
-    enum pen_status status =
-        vk_buffer_new(d, VK_MEMORY_DEVICE, whole_words(port->bytes), "a result", &kept->buffer, reterr);
+    kept->half = port->half;
+    enum pen_status status = vk_buffer_new(d, VK_MEMORY_DEVICE, whole_words(kept), "a result", &kept->buffer, reterr);
     if (status == PEN_OK) {
         const struct copy copy = {.from = exec->staging_out.handle,
                                   .from_offset = last * exec->stride_out + port->offset,
                                   .to = kept->buffer.handle,
-                                  .bytes = whole_words(port->bytes)};
+                                  .bytes = whole_words(kept)};
         status = copy_now(d, &copy, reterr);
     }
     if (status != PEN_OK) {
@@ -192,13 +195,13 @@ static enum pen_status download(struct backend_kept *kept, void *data, struct pe
     struct vk_buffer to = {.handle = VK_NULL_HANDLE};
     struct vk_device *d = kept->device;
     enum pen_status status =
-        vk_buffer_new(d, VK_MEMORY_DOWNLOAD, whole_words(kept->bytes), "a result's way to the host", &to, reterr);
+        vk_buffer_new(d, VK_MEMORY_DOWNLOAD, whole_words(kept), "a result's way to the host", &to, reterr);
     if (status == PEN_OK) {
-        const struct copy copy = {.from = kept->buffer.handle, .to = to.handle, .bytes = whole_words(kept->bytes)};
+        const struct copy copy = {.from = kept->buffer.handle, .to = to.handle, .bytes = whole_words(kept)};
         status = copy_now(d, &copy, reterr);
     }
     if (status == PEN_OK) {
-        memcpy(data, to.mapped, kept->bytes);
+        vk_halves_get(data, to.mapped, kept->bytes, kept->half);
     }
     vk_buffer_fini(d, &to);
     return status;
@@ -226,17 +229,30 @@ enum pen_status vk_kept_read(struct backend_kept *kept, void *data, size_t bytes
     return status;
 }
 
+/* From a device to another one, or to an input in another form. */
+static enum pen_status carry(struct backend_kept *kept, void *staging, bool half, struct pen_error *reterr)
+{
+    void *value = malloc(kept->bytes + 1);
+    enum pen_status status = value != NULL ? download(kept, value, reterr)
+                                           : pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a result");
+    if (status == PEN_OK) {
+        vk_halves_put(staging, value, kept->bytes, half);
+    }
+    free(value);
+    return status;
+}
+
 enum pen_status vk_kept_stage(struct backend_kept *kept, struct vk_device *d, const struct vk_buffer *staging,
-                              size_t offset, size_t bytes, struct pen_error *reterr)
+                              size_t offset, const struct vk_port *port, struct pen_error *reterr)
 {
     pthread_mutex_lock(&all.lock);
-    enum pen_status status = there(kept, bytes, reterr);
-    if (status == PEN_OK && kept->device == d) {
+    enum pen_status status = there(kept, port->bytes, reterr);
+    if (status == PEN_OK && kept->device == d && kept->half == port->half) {
         const struct copy copy = {
-            .from = kept->buffer.handle, .to = staging->handle, .to_offset = offset, .bytes = whole_words(bytes)};
+            .from = kept->buffer.handle, .to = staging->handle, .to_offset = offset, .bytes = whole_words(kept)};
         status = copy_now(d, &copy, reterr);
     } else if (status == PEN_OK) {
-        status = download(kept, (uint8_t *)staging->mapped + offset, reterr);
+        status = carry(kept, (uint8_t *)staging->mapped + offset, port->half, reterr);
     }
     pthread_mutex_unlock(&all.lock);
     return status;

@@ -16,9 +16,9 @@ enum pen_status vk_kept_new(struct exec *exec, uint32_t index, struct backend_ke
 enum pen_status vk_kept_read(struct backend_kept *kept, void *data, size_t bytes, struct pen_error *reterr);
 void vk_kept_free(struct backend_kept *kept); /* NULL is fine */
 
-/* Into the place of an input in a staging buffer: on the device where both lie there, else through the host. */
+/* Into the place of an input, at `offset` of a staging buffer: on the device where both lie there in the same form, else through the host. */
 enum pen_status vk_kept_stage(struct backend_kept *kept, struct vk_device *d, const struct vk_buffer *staging,
-                              size_t offset, size_t bytes, struct pen_error *reterr);
+                              size_t offset, const struct vk_port *port, struct pen_error *reterr);
 
 /* The backend of this instance closes. */
 void vk_kept_close(const struct vk_instance *in);

@@ -159,8 +159,9 @@ struct vk_work {
 
 /* A boundary value in its staging buffer. */
 struct vk_port {
-    size_t offset, bytes;
-    const void *known; /* outputs whose value is known for this bucket; NULL = computed */
+    size_t offset, bytes; /* bytes: of the value on the host */
+    bool half;            /* f32 on the host, f16 in the staging buffer (halves.h) */
+    const void *known;    /* outputs whose value is known for this bucket; NULL = computed */
 };
 
 #define VK_FLAG_BYTES                                                                                                  \

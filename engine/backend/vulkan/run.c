@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/halves.h"
 
 /*
  * Runs of one exec are a ring of places: while one computes, the next one's inputs are written into its own region of the staging buffer and its command buffers
@@ -110,12 +111,12 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
             continue;
         }
         if (in[i].kept == NULL) {
-            memcpy(staging + port->offset, in[i].data, port->bytes);
-            atomic_fetch_add(&exec->weights->device->staged_in, port->bytes);
+            vk_halves_put(staging + port->offset, in[i].data, port->bytes, port->half);
+            atomic_fetch_add(&exec->weights->device->staged_in, vk_halves_bytes(port->bytes, port->half));
             continue;
         }
         size_t at = (size_t)(staging - (uint8_t *)exec->staging_in.mapped) + port->offset;
-        status = vk_kept_stage(in[i].kept, exec->weights->device, &exec->staging_in, at, port->bytes, reterr);
+        status = vk_kept_stage(in[i].kept, exec->weights->device, &exec->staging_in, at, port, reterr);
         if (status != PEN_OK) {
             return status;
         }
@@ -152,8 +153,10 @@ static void outputs_copy(const struct exec *e, const struct vk_run *r)
     for (uint32_t i = 0; i < e->plan->part.out_count; i++) {
         const struct vk_port *port = &e->out[i];
         if (r->out[i].data != NULL && port->bytes > 0) {
-            memcpy(r->out[i].data, port->known != NULL ? port->known : staging + port->offset, port->bytes);
-            atomic_fetch_add(&e->weights->device->staged_out, port->known != NULL ? 0 : port->bytes);
+            const bool known = port->known != NULL;
+            vk_halves_get(r->out[i].data, known ? port->known : staging + port->offset, port->bytes,
+                          port->half && !known);
+            atomic_fetch_add(&e->weights->device->staged_out, known ? 0 : vk_halves_bytes(port->bytes, port->half));
         }
     }
 }
