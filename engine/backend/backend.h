@@ -184,8 +184,10 @@ struct placement {
 
 /* How nodes are placed. */
 struct placement_choice {
-    bool strict;          /* every node must go to backends[0] (control flow and folded shape arithmetic excepted) */
-    bool watch;           /* every value a partition makes is one of its outputs, so that each node can be compared */
+    bool strict; /* every node must go to backends[0] (control flow and folded shape arithmetic excepted) */
+    bool watch;  /* every value a partition makes is one of its outputs, so that each node can be compared */
+    struct paces *
+        paces; /* crossings.h: parts that are not worth their way to the device stay off it; NULL = every way is free */
     uint32_t forward_max; /* elements of a node that a remote backend leaves to the next; 0 = it leaves none */
 };
 

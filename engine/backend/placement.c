@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/crossings.h"
 #include "backend/partition.h"
 #include "backend/kept_types.h"
 #include "graph/askew.h"
@@ -25,6 +26,7 @@ struct chooser {
     const char **reasons; /* [node_count] why backends[0] said no */
     const bool *later;    /* [node_count] the strict rule waits for these; may be NULL */
     struct placement_choice how;
+    bool *stays;           /* [node_count] left to the CPU because the way to the device costs more */
     bool *forwarded;       /* [node_count] left to the CPU because it is small */
     const uint32_t *maker; /* [value_count] 1 + node that makes the value, 0 = an input or a constant */
 };
@@ -118,7 +120,8 @@ static uint32_t class_of(struct chooser *c, uint32_t node)
         return class_executor(c);
     }
     c->forwarded[node] = forwards(c, node);
-    for (uint32_t b = c->from[node] == 0 && c->forwarded[node] ? 1 : c->from[node]; b < c->p->backend_count; b++) {
+    const bool near = c->from[node] == 0 && (c->forwarded[node] || c->stays[node]);
+    for (uint32_t b = near ? 1 : c->from[node]; b < c->p->backend_count; b++) {
         const char *reason = NULL;
         if (c->p->backends[b].ops->supports(c->p->backends[b].self, c->g, n, &reason)) {
             return b;
@@ -317,6 +320,19 @@ static void count_nodes(struct chooser *c)
     }
 }
 
+/* Before any plan is made. True: some steps stay off the device, and the graph is cut anew. */
+static bool steps_weigh(struct chooser *c)
+{
+    const struct crossings crossings = {c->g, c->trial->facts, c->p->backends, c->p->backend_count, c->how.paces};
+    bool weighed =
+        c->how.paces != NULL && !c->how.strict && c->p->backend_count > 1 && c->p->backends[0].ops->is_device;
+    if (!weighed || !crossings_weigh(&crossings, c->p->steps, c->p->step_count, c->stays)) {
+        return false;
+    }
+    steps_drop(c->p);
+    return true;
+}
+
 static enum pen_status place(struct chooser *c, struct pen_error *reterr)
 {
     for (;;) {
@@ -333,6 +349,9 @@ static enum pen_status place(struct chooser *c, struct pen_error *reterr)
                               c->p->backends[0].ops->is_device ? 0 : PARTITION_SKIP, &c->p->steps, &c->p->step_count);
         }
         bool again = false;
+        if (status == PEN_OK && steps_weigh(c)) {
+            continue;
+        }
         if (status == PEN_OK && c->how.watch) {
             outputs_all(c);
         }
@@ -396,6 +415,12 @@ static void node_explain(const struct chooser *c, uint32_t node)
                     "it is small and stands at the start: cpu_forward keeps it off the device");
         return;
     }
+    if (c->stays != NULL && c->stays[node]) {
+        explain_say(log, PEN_CHOICE_PLACEMENT, subject,
+                    class < c->p->backend_count ? c->p->backends[class].ops->name : "executor",
+                    "its part of the model is not worth the way to the device");
+        return;
+    }
     refusals_text(c, node, class, no, sizeof no);
     explain_say(log, PEN_CHOICE_PLACEMENT, subject,
                 class < c->p->backend_count ? c->p->backends[class].ops->name : "executor", "%s%s",
@@ -447,10 +472,11 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
     c.from = calloc((size_t)g->node_count + 1, sizeof *c.from);
     c.reasons = calloc((size_t)g->node_count + 1, sizeof *c.reasons);
     c.forwarded = calloc((size_t)g->node_count + 1, sizeof *c.forwarded);
+    c.stays = calloc((size_t)g->node_count + 1, sizeof *c.stays);
     uint32_t *maker = makers_of(g);
     c.maker = maker;
-    if (p == NULL || trial == NULL || c.forwarded == NULL || maker == NULL || c.classes == NULL || c.from == NULL ||
-        c.reasons == NULL) {
+    if (p == NULL || trial == NULL || c.forwarded == NULL || c.stays == NULL || maker == NULL || c.classes == NULL ||
+        c.from == NULL || c.reasons == NULL) {
         pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }
@@ -470,6 +496,7 @@ out:
     free(c.classes);
     free(c.from);
     free(c.forwarded);
+    free(c.stays);
     free(maker);
     free((void *)c.reasons);
     return status;

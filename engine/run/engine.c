@@ -335,6 +335,7 @@ static void engine_take(struct pen_engine *e, struct pen_engine *from)
     e->caps = from->caps;
     memcpy(e->backends, from->backends, sizeof e->backends);
     e->backend_count = from->backend_count;
+    e->paces = from->paces;
     from->env = NULL;
     from->backend_count = 0;
     pen_engine_free(from);
@@ -457,9 +458,11 @@ static bool values_looked_at(const struct pen_engine_options *o)
     return o->check_numerics == PEN_CHECK_WARN || o->f16_range_check != PEN_CHECK_OFF || o->mode == PEN_MODE_DEBUG;
 }
 
-struct placement_choice engine_placement_choice(const struct pen_engine *e)
+struct placement_choice engine_placement_choice(struct pen_engine *e)
 {
+    const bool weighed = e->options.weigh_crossings && e->options.measure_kernels;
     return (struct placement_choice){.strict = e->options.strict,
+                                     .paces = weighed ? &e->paces : NULL,
                                      .watch = e->options.compare_reference || values_looked_at(&e->options),
                                      .forward_max = e->options.cpu_forward ? e->options.cpu_forward_max_elems : 0};
 }

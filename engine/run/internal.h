@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "backend/backend.h"
+#include "backend/pace.h"
 #include "graph/memo.h"
 #include "env/env.h"
 #include "run/constants.h"
@@ -24,6 +25,7 @@ struct pen_engine {
     uint32_t passes_off; /* bit 1u << enum pass_id */
     struct open_backend backends[BACKENDS_MAX];
     uint32_t backend_count;
+    struct paces paces;       /* of the backends, as far as a placement has asked; under load_lock */
     struct backend_caps caps; /* of the chosen one */
     pthread_mutex_t
         load_lock; /* backends plan one model at a time: a session may compile a variant while another model loads */
@@ -103,7 +105,7 @@ struct pen_stop {
 };
 
 /* engine.c: how its options place nodes. */
-struct placement_choice engine_placement_choice(const struct pen_engine *engine);
+struct placement_choice engine_placement_choice(struct pen_engine *engine);
 /* engine.c: what its options ask of the passes, for models and their variants. */
 struct source_options engine_source_options(const struct pen_engine *engine);
 /* model.c */

@@ -114,7 +114,7 @@ static enum pen_status memo_open(struct pen_model *m, const char *path, const ch
 
 static enum pen_status load(struct pen_model *m, const char *path, const char *beneath, struct pen_error *reterr)
 {
-    const struct pen_engine *e = m->engine;
+    struct pen_engine *e = m->engine;
     struct source_options options = engine_source_options(e);
     enum pen_status status = source_open(path, beneath, e->limits.model_bytes, &m->source, reterr);
     if (status == PEN_OK) {

@@ -53,12 +53,32 @@ void sample_cpu_forward(void)
     struct world off, on;
     world_dense(&off, SETS(VULKAN));
     cr_expect(world_placed(&off, "vulkan 3/3 nodes"), "%s", pen_model_placement(off.model));
-    world_dense(&on, SETS(VULKAN, "cpu_forward=on"));
+    world_dense(&on, SETS(VULKAN, "cpu_forward=on", "crossings=free"));
     cr_expect(world_placed(&on, "vulkan 2/3 nodes") && world_placed(&on, "1 crossing"), "%s",
               pen_model_placement(on.model));
     cr_expect_float_eq(on.y0, off.y0, 1e-5f);
     world_close(&off);
     world_close(&on);
+}
+
+/* What cpu_forward leaves of this small model is not worth the way. */
+void sample_crossings(void)
+{
+    struct world w;
+    world_dense(&w, SETS(VULKAN, "cpu_forward=on", "crossings=free"));
+    cr_expect(world_placed(&w, "vulkan 2/3 nodes"), "%s", pen_model_placement(w.model));
+    const float y0 = w.y0;
+    world_close(&w);
+    world_dense(&w, SETS(VULKAN, "cpu_forward=on", "crossings=measured"));
+    cr_expect_not(world_placed(&w, "vulkan"), "%s", pen_model_placement(w.model));
+    cr_expect_float_eq(w.y0, y0, 1e-5f);
+    world_close(&w);
+    world_dense(&w, SETS(VULKAN, "cpu_forward=on", "cpu_kernels=rules"));
+    cr_expect(world_placed(&w, "vulkan 2/3 nodes"), "where nothing is measured, every way is free");
+    world_close(&w);
+    world_dense(&w, SETS(VULKAN, "crossings=measured"));
+    cr_expect(world_placed(&w, "vulkan 3/3 nodes"), "a model that is all the device's is not weighed");
+    world_close(&w);
 }
 
 void sample_cpu_forward_max_elems(void)
