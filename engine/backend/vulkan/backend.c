@@ -307,6 +307,7 @@ struct vk_traffic vk_backend_traffic(const struct backend *b)
 {
     const struct vk_device *d = b->device;
     return (struct vk_traffic){.submits = atomic_load(&d->submits),
+                               .ferried = atomic_load(&d->ferried),
                                .staged_in = atomic_load(&d->staged_in),
                                .staged_out = atomic_load(&d->staged_out),
                                .moves = atomic_load(&d->moves),

@@ -53,9 +53,9 @@ struct vk_slice vk_cell_slice(const struct exec *e, uint32_t cell)
     const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
     if (c->kind == VK_CELL_FIXED) {
         struct vk_slice s = c->slice;
-        s.offset += s.buffer == e->staging_in.handle    ? e->region * e->stride_in
-                    : s.buffer == e->staging_out.handle ? e->region * e->stride_out
-                                                        : 0;
+        s.offset += s.buffer == e->ferry.inbox.handle || s.buffer == e->staging_in.handle ? e->region * e->stride_in
+                    : s.buffer == e->staging_out.handle                                   ? e->region * e->stride_out
+                                                                                          : 0;
         return s;
     }
     VkDeviceSize bytes = (c->bytes + 3) / 4 * 4;
@@ -68,5 +68,6 @@ bool vk_cell_staged(const struct exec *e, uint32_t cell)
 {
     const struct vk_cell *c = &e->cells[vk_cell_root(e, cell)];
     return c->kind == VK_CELL_FIXED &&
-           (c->slice.buffer == e->staging_in.handle || c->slice.buffer == e->staging_out.handle);
+           (c->slice.buffer == e->staging_in.handle || c->slice.buffer == e->ferry.inbox.handle ||
+            c->slice.buffer == e->staging_out.handle);
 }

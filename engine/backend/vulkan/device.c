@@ -28,6 +28,19 @@ static bool family_find(struct vk_device *d, uint32_t *ret_family)
     return found;
 }
 
+/* One that copies and does nothing else: it works beside the one that computes. */
+static uint32_t ferry_find(const struct vk_device *d)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t count = 32, i = 0;
+    d->vk.GetPhysicalDeviceQueueFamilyProperties(d->info.handle, &count, families);
+    while (i < count && ((families[i].queueFlags & VK_QUEUE_TRANSFER_BIT) == 0 || families[i].queueCount == 0 ||
+                         (families[i].queueFlags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)) != 0)) {
+        i++;
+    }
+    return i < count ? i : d->family;
+}
+
 static void limits_read(struct vk_device *d)
 {
     VkPhysicalDeviceMaintenance3Properties m3 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
@@ -41,10 +54,14 @@ static void limits_read(struct vk_device *d)
 static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr)
 {
     float priority = 1.0f;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = d->family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
+    const VkDeviceQueueCreateInfo queues[] = {{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                               .queueFamilyIndex = d->family,
+                                               .queueCount = 1,
+                                               .pQueuePriorities = &priority},
+                                              {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                               .queueFamilyIndex = d->ferry_family,
+                                               .queueCount = 1,
+                                               .pQueuePriorities = &priority}};
     union vk_coopmat_feature coopmat;
     bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
     const char *extensions[3];
@@ -83,8 +100,8 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                           .features = {.robustBufferAccess = d->instance->validate}};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
+                               .queueCreateInfoCount = d->ferry_family != d->family ? 2 : 1,
+                               .pQueueCreateInfos = queues,
                                .enabledExtensionCount = extension_count,
                                .ppEnabledExtensionNames = extensions};
     VkResult result = d->vk.CreateDevice(d->info.handle, &info, NULL, &d->handle);
@@ -95,6 +112,7 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     enum pen_status status = vk_loader_device(&d->vk, d->handle, reterr);
     if (status == PEN_OK) {
         d->vk.GetDeviceQueue(d->handle, d->family, 0, &d->queue);
+        d->vk.GetDeviceQueue(d->handle, d->ferry_family, 0, &d->ferry_queue);
     }
     return status;
 }
@@ -134,6 +152,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
         status = pen_error_set(reterr, PEN_ERR_UNAVAILABLE, "the Vulkan device \"%s\" has no queue that computes",
                                d->info.name);
     }
+    d->ferry_family = status == PEN_OK && wishes->ferry ? ferry_find(d) : d->family;
     if (status == PEN_OK) {
         status = open_device(d, reterr);
     }
@@ -194,23 +213,36 @@ static enum pen_status outcome(struct vk_device *d, VkResult result, const char 
     return vk_fail(result, what, reterr);
 }
 
+enum pen_status vk_submit_to(struct vk_device *d, const struct vk_submission *s, struct pen_error *reterr)
+{
+    const uint32_t waits = s->wait != VK_NULL_HANDLE;
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                                    .waitSemaphoreValueCount = waits,
+                                                    .pWaitSemaphoreValues = &s->wait_value,
+                                                    .signalSemaphoreValueCount = 1,
+                                                    .pSignalSemaphoreValues = &s->value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .waitSemaphoreCount = waits,
+                               .pWaitSemaphores = &s->wait,
+                               .pWaitDstStageMask = &stage,
+                               .commandBufferCount = 1,
+                               .pCommandBuffers = &s->commands,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &s->semaphore};
+    atomic_fetch_add(&d->submits, 1);
+    pthread_mutex_lock(&d->queue_lock);
+    VkResult result = d->vk.QueueSubmit(s->queue, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&d->queue_lock);
+    return outcome(d, result, "vkQueueSubmit", reterr);
+}
+
 enum pen_status vk_submit(struct vk_device *d, VkCommandBuffer commands, VkSemaphore semaphore, uint64_t value,
                           struct pen_error *reterr)
 {
-    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-                                              .signalSemaphoreValueCount = 1,
-                                              .pSignalSemaphoreValues = &value};
-    VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                         .pNext = &timeline,
-                         .commandBufferCount = 1,
-                         .pCommandBuffers = &commands,
-                         .signalSemaphoreCount = 1,
-                         .pSignalSemaphores = &semaphore};
-    atomic_fetch_add(&d->submits, 1);
-    pthread_mutex_lock(&d->queue_lock);
-    VkResult result = d->vk.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&d->queue_lock);
-    return outcome(d, result, "vkQueueSubmit", reterr);
+    const struct vk_submission s = {.queue = d->queue, .commands = commands, .semaphore = semaphore, .value = value};
+    return vk_submit_to(d, &s, reterr);
 }
 
 enum pen_status vk_wait(struct vk_device *d, VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns,

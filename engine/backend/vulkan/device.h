@@ -25,6 +25,8 @@ struct vk_device {
     VkDevice handle;
     VkQueue queue;
     uint32_t family;
+    VkQueue ferry_queue;        /* that copies, and nothing else, where there is one; else `queue` */
+    uint32_t ferry_family;      /* its family; `family` where there is none */
     pthread_mutex_t queue_lock; /* vkQueueSubmit wants one caller at a time */
     VkPhysicalDeviceLimits limits;
     VkPhysicalDeviceMemoryProperties memory;
@@ -38,7 +40,8 @@ struct vk_device {
     atomic_uint_least64_t bytes;           /* of device memory allocated now */
     atomic_uint refused;                   /* allocations that the device had no room for */
     struct vk_pool pool;                   /* memory between two users */
-    atomic_uint_least64_t submits;         /* to its queue */
+    atomic_uint_least64_t submits;         /* to its queues */
+    atomic_uint_least64_t ferried;         /* of them runs' inputs on their way (ferry.h) */
     atomic_uint in_flight, in_flight_most; /* runs of all execs */
     atomic_uint_least64_t staged_in,
         staged_out; /* bytes that the host copied into staging memory and out of it for runs */
@@ -51,6 +54,7 @@ struct vk_device_wishes {
     enum pen_precision precision; /* what it needs is switched on: vk_precisions says what a device has */
     const char *cache_dir;        /* of pipeline cache files, NULL = none */
     uint64_t pool_bytes;          /* memory that is kept when it is freed */
+    bool ferry;                   /* its queue for copies is opened, where it has one */
 };
 enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
                               const struct vk_device_wishes *wishes, struct vk_device **ret_device,
@@ -62,7 +66,15 @@ void vk_device_release(struct vk_device *d); /* NULL is fine */
 
 /* A timeline semaphore that starts at 0. */
 enum pen_status vk_timeline_new(struct vk_device *d, VkSemaphore *ret_semaphore, struct pen_error *reterr);
-/* Runs the command buffer and sets `semaphore` to `value` after it. */
+/* A command buffer and the queue it goes to: behind `wait` at its value (NULL handle: at once); sets `semaphore` to `value` after it. */
+struct vk_submission {
+    VkQueue queue;
+    VkCommandBuffer commands;
+    VkSemaphore semaphore, wait;
+    uint64_t value, wait_value;
+};
+enum pen_status vk_submit_to(struct vk_device *d, const struct vk_submission *s, struct pen_error *reterr);
+/* To the queue that computes, at once. */
 enum pen_status vk_submit(struct vk_device *d, VkCommandBuffer commands, VkSemaphore semaphore, uint64_t value,
                           struct pen_error *reterr);
 /* Waits for the value, at most timeout_ns: PEN_ERR_TIMEOUT then. */

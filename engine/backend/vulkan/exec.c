@@ -1,4 +1,5 @@
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/ferry.h"
 #include "backend/vulkan/joints.h"
 
 #include <stdlib.h>
@@ -140,7 +141,7 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         .g = e->plan->g, .env = e->env, .n = &nobody, .index = UINT32_MAX, .exec = e, .reterr = reterr};
     for (uint32_t i = 0; i < (up ? part->in_count : part->out_count) && b.status == PEN_OK; i++) {
         const struct vk_port *port = up ? &e->in[i] : &e->out[i];
-        struct vk_buffer *staging = up ? &e->staging_in : &e->staging_out;
+        struct vk_buffer *staging = up ? vk_ferry_end(e) : &e->staging_out;
         uint32_t value = up ? part->in[i] : part->out[i];
         bool wide = value_wide(e, value, up);
         uint32_t *slot = &e->cell_of[wide][value];
@@ -289,6 +290,9 @@ enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
         status = staging_make(e, reterr);
     }
     if (status == PEN_OK) {
+        status = vk_ferry_make(e, reterr);
+    }
+    if (status == PEN_OK) {
         status = vk_debug_numerics_new(e, reterr);
     }
     if (status == PEN_OK && vk_joints_settle(e, e->numerics.handle != VK_NULL_HANDLE) != PEN_OK) {
@@ -331,6 +335,7 @@ void vk_exec_wipe(struct exec *e)
         }
         const unsigned in_flight = atomic_fetch_sub(&d->in_flight, e->in_flight);
         PEN_ASSERT(in_flight >= e->in_flight, "a device counts the runs on it");
+        vk_ferry_fini(e);
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
         d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
         vk_debug_fini(e);
@@ -386,6 +391,6 @@ void vk_exec_free(struct exec *exec)
 
 uint64_t vk_exec_bytes(const struct exec *exec)
 {
-    return exec->arena.bytes + exec->staging_in.bytes + exec->staging_out.bytes + exec->constants.bytes +
-           exec->numerics.bytes;
+    return exec->arena.bytes + exec->ferry.inbox.bytes + exec->staging_in.bytes + exec->staging_out.bytes +
+           exec->constants.bytes + exec->numerics.bytes;
 }

@@ -14,8 +14,9 @@
 /* Wishes of a kind, the best first; every device has a type for the last. Device and host share memory on integrated devices and through a window into a
  * card's memory: then kernels read inputs where the host wrote them. What the host reads must be cached for it. */
 #define WISHES 3
-static const VkMemoryPropertyFlags wishes[3][WISHES] = {
+static const VkMemoryPropertyFlags wishes[4][WISHES] = {
     [VK_MEMORY_DEVICE] = {LOCAL, 0, 0},
+    [VK_MEMORY_INBOX] = {LOCAL, 0, 0},
     [VK_MEMORY_UPLOAD] = {MAPPED | LOCAL, MAPPED, MAPPED},
     [VK_MEMORY_DOWNLOAD] = {MAPPED | CACHED | LOCAL, MAPPED | CACHED, MAPPED},
 };
@@ -92,7 +93,7 @@ static enum pen_status memory_bind(struct vk_device *d, enum vk_memory_kind kind
     if (result == VK_SUCCESS) {
         result = d->vk.BindBufferMemory(d->handle, b->handle, b->memory, 0);
     }
-    if (result == VK_SUCCESS && kind != VK_MEMORY_DEVICE) {
+    if (result == VK_SUCCESS && kind != VK_MEMORY_DEVICE && kind != VK_MEMORY_INBOX) {
         result = d->vk.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &b->mapped);
     }
     return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "allocating device memory", reterr);
@@ -143,6 +144,12 @@ enum pen_status vk_buffer_new(struct vk_device *d, enum vk_memory_kind kind, VkD
                                .size = bytes,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    const uint32_t families[] = {d->family, d->ferry_family};
+    if (d->ferry_family != d->family && (kind == VK_MEMORY_UPLOAD || kind == VK_MEMORY_INBOX)) {
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = 2;
+        info.pQueueFamilyIndices = families;
+    }
     if (bytes > d->max_allocation) {
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                              "vulkan: %" PRIu64 " bytes (%s) exceed the device's largest allocation of %" PRIu64,

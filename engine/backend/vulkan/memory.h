@@ -1,5 +1,5 @@
 /*
- * memory.h - device memory in three kinds: weights (blocks with a bump allocator), activations (one buffer per exec), staging (mapped).
+ * memory.h - device memory by use: weights (blocks with a bump allocator), activations (one buffer per exec), staging (mapped), inboxes.
  *
  * Threads: one-at-a-time per object.
  */
@@ -11,6 +11,7 @@
 enum vk_memory_kind {
     VK_MEMORY_DEVICE,  /* fastest for the device */
     VK_MEMORY_UPLOAD,  /* the host writes, the device reads: mapped, coherent */
+    VK_MEMORY_INBOX,   /* the device's: the queue for copies writes, the one that computes reads */
     VK_MEMORY_DOWNLOAD /* the device writes, the host reads: mapped, coherent, cached where there is such a type */
 };
 
@@ -19,7 +20,7 @@ struct vk_buffer {
     VkDeviceMemory memory;
     VkDeviceSize bytes, room; /* asked for; there */
     enum vk_memory_kind kind;
-    void *mapped; /* NULL for VK_MEMORY_DEVICE */
+    void *mapped; /* NULL for VK_MEMORY_DEVICE and INBOX */
     bool local;   /* it lies in the device's own memory: kernels may work in it */
 };
 

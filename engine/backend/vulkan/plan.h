@@ -171,11 +171,20 @@ struct vk_port {
 struct vk_run {
     VkCommandBuffer *commands; /* [chunk_count]: bounded work per submit */
     uint32_t next;             /* chunk to be submitted next */
+    uint64_t ferried;          /* the ferry's value behind its inputs; 0 = they are in no ferry */
     uint64_t last;             /* the semaphore's value behind its latest chunk; 0 = none was submitted */
     bool stopped;              /* a cancel was seen: what is left of it is not submitted */
     const struct buffer_view *out;
     const struct cancel *cancel;
     struct pen_error error; /* why it failed before anybody waited for it; PEN_OK = it did not */
+};
+
+struct vk_ferry {
+    VkCommandPool pool;
+    VkCommandBuffer commands[VK_WINDOW_MAX]; /* by place in the ring */
+    VkSemaphore semaphore;
+    uint64_t value;         /* of the semaphore: the last one submitted */
+    struct vk_buffer inbox; /* [window] regions, in the device's memory */
 };
 
 struct exec {
@@ -195,8 +204,9 @@ struct exec {
     struct vk_port *in, *out;
     struct vk_buffer arena;                   /* of all runs: the queue keeps them in order */
     struct vk_buffer staging_in, staging_out; /* [window] regions */
-    size_t stride_in, stride_out;             /* bytes of a region */
-    struct vk_blocks constants;               /* known only for this bucket */
+    struct vk_ferry ferry;        /* ferry.h: how inputs come from there to the device; no inbox: as copies of a run */
+    size_t stride_in, stride_out; /* bytes of a region */
+    struct vk_blocks constants;   /* known only for this bucket */
     VkCommandPool pool;
     struct vk_run runs[VK_WINDOW_MAX]; /* a ring: [oldest] is waited for next */
     uint32_t window, oldest, in_flight;

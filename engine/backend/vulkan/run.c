@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/ferry.h"
 #include "backend/vulkan/halves.h"
 
 /*
@@ -49,6 +50,18 @@ static enum pen_status rebuild(struct exec *e, struct pen_error *reterr)
     return status;
 }
 
+/* The first one waits for the run's inputs. */
+static enum pen_status chunk_submit(struct exec *e, struct vk_run *r)
+{
+    const struct vk_submission s = {.queue = e->weights->device->queue,
+                                    .commands = r->commands[r->next],
+                                    .semaphore = e->semaphore,
+                                    .value = e->value + 1,
+                                    .wait = r->next == 0 && r->ferried > 0 ? e->ferry.semaphore : VK_NULL_HANDLE,
+                                    .wait_value = r->ferried};
+    return vk_submit_to(e->weights->device, &s, &r->error);
+}
+
 /* Fills the queue, the oldest run's chunks first. What fails is the run's own error, told when it is waited for. */
 static void chunks_submit(struct exec *e)
 {
@@ -62,8 +75,7 @@ static void chunks_submit(struct exec *e)
                 return;
             }
             r->stopped = cancel_wanted(r->cancel);
-            if (!r->stopped &&
-                vk_submit(e->weights->device, r->commands[r->next], e->semaphore, e->value + 1, &r->error) == PEN_OK) {
+            if (!r->stopped && chunk_submit(e, r) == PEN_OK) {
                 r->last = ++e->value;
                 r->next++;
             }
@@ -123,11 +135,16 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
     }
     memset(region_of(exec, &exec->staging_out, exec->stride_out, r), 0, VK_FLAG_BYTES);
     vk_debug_numerics_clear(exec);
+    status = vk_ferry_send(exec, r, reterr);
+    if (status != PEN_OK) {
+        return status;
+    }
     in_flight_add(exec);
     atomic_fetch_add(&exec->weights->device->moves, exec->moves);
     atomic_fetch_add(&exec->weights->device->direct, exec->direct);
     chunks_submit(exec);
     if (r->error.status != PEN_OK) {
+        vk_ferry_settle(exec, r);
         in_flight_drop(exec, true);
         return pen_error_set(reterr, r->error.status, "%s", r->error.text);
     }
@@ -235,6 +252,7 @@ enum pen_status vk_exec_wait(struct exec *exec, struct pen_error *reterr)
     }
     const struct vk_run *r = run_at(exec, 0);
     vk_exec_done(exec, UINT64_MAX);
+    vk_ferry_settle(exec, r);
     enum pen_status status = outcome(exec, r, reterr);
     if (status == PEN_OK) {
         outputs_copy(exec, r);

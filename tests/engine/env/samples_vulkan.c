@@ -92,6 +92,19 @@ void sample_cpu_forward_max_elems(void)
     world_close(&many);
 }
 
+void sample_vk_upload_queue(void)
+{
+    struct world w;
+    world_dense(&w, SETS(VULKAN, "vk_upload_queue=off"));
+    const float y0 = w.y0;
+    cr_expect_eq(vk_backend_traffic(vulkan_of(&w)).ferried, 0u);
+    world_close(&w);
+    world_dense(&w, SETS(VULKAN, "vk_upload_queue=always"));
+    cr_expect_gt(vk_backend_traffic(vulkan_of(&w)).ferried, 0u);
+    cr_expect_eq(w.y0, y0);
+    world_close(&w);
+}
+
 void sample_vk_device(void)
 {
     struct world w;

@@ -26,6 +26,7 @@ struct chain {
 };
 
 static float identity[CELLS];
+static enum pen_upload upload; /* of the backends that are opened */
 
 static struct backend *open_ring(uint32_t in_flight)
 {
@@ -34,6 +35,7 @@ static struct backend *open_ring(uint32_t in_flight)
     struct pen_error error = {0};
     device_close(device_open(PEN_PRECISION_F32, "simple")); /* skips without a device */
     config.vulkan.in_flight = in_flight;
+    config.vulkan.upload_queue = upload;
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
     return b;
 }
@@ -181,7 +183,7 @@ Test(vulkan_ring, a_submit_does_not_wait_for_the_run_before, .timeout = 110)
     device_close(b);
 }
 
-Test(vulkan_ring, a_cancelled_run_harms_no_neighbour, .timeout = 110)
+static void cancels(void)
 {
     struct backend *b = open_ring(3);
     static struct chain c;
@@ -203,6 +205,11 @@ Test(vulkan_ring, a_cancelled_run_harms_no_neighbour, .timeout = 110)
     }
     chain_free(&c);
     device_close(b);
+}
+
+Test(vulkan_ring, a_cancelled_run_harms_no_neighbour, .timeout = 110)
+{
+    cancels();
 }
 
 static PFN_vkQueueSubmit real_submit;
@@ -310,6 +317,45 @@ Test(vulkan_ring, memory_and_debug_modes_bound_the_window, .timeout = 110)
     cr_assert_eq(backend_vulkan.open(&config, &b, &error), PEN_OK, "%s", error.text);
     chain_make(&c, b, 3);
     cr_assert_eq(backend_vulkan.exec_window(c.exec), 1u);
+    chain_free(&c);
+    device_close(b);
+}
+
+/* Inputs that are sent ahead, here through the queue that computes: each run waits for its own; a run that is cancelled before its first command buffer leaves none
+ * on its way, nor does a device that is lost. */
+Test(vulkan_ring, inputs_that_are_sent_ahead, .timeout = 110)
+{
+    upload = PEN_UPLOAD_ALWAYS;
+    interleave(3, 3, 100);
+    interleave(LINKS_MAX, 2, 7);
+    cancels();
+    loss(3, 0);
+}
+
+/* Sent once a run, beside one submit for its work; kernels read them where they arrive. */
+Test(vulkan_ring, an_input_is_sent_once, .timeout = 110)
+{
+    upload = PEN_UPLOAD_ALWAYS;
+    struct backend *b = open_ring(2);
+    static struct chain c;
+    chain_make(&c, b, 3);
+    const struct vk_traffic before = vk_backend_traffic(b);
+    cr_assert_eq(submit(&c, 0, NULL), PEN_OK);
+    cr_assert_eq(submit(&c, 1, NULL), PEN_OK);
+    await_right(&c, 0);
+    await_right(&c, 1);
+    const struct vk_traffic now = vk_backend_traffic(b);
+    cr_expect_eq(now.ferried - before.ferried, 2u);
+    cr_expect_eq(now.submits - before.submits, 4u);
+    cr_expect_eq(backend_vulkan.exec_bytes(c.exec), vk_backend_bytes(b) - backend_vulkan.plan_bytes(c.plan));
+    chain_free(&c);
+    device_close(b);
+    upload = PEN_UPLOAD_AUTO; /* Debian's lavapipe has one queue, and its memory is the host's */
+    b = open_ring(2);
+    chain_make(&c, b, 3);
+    cr_assert_eq(submit(&c, 0, NULL), PEN_OK);
+    await_right(&c, 0);
+    cr_expect_eq(vk_backend_traffic(b).ferried, 0u);
     chain_free(&c);
     device_close(b);
 }
