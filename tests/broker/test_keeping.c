@@ -193,6 +193,82 @@ Test(cache_memory, values_age)
     cache_memory_free(memory);
 }
 
+static struct cache_report report_of(const struct cache_memory *memory)
+{
+    struct cache_report report = {.kind = ""};
+    cache_memory_report(memory, &report);
+    return report;
+}
+
+/* What one value of that many bytes costs. */
+static uint64_t cost_of(size_t bytes)
+{
+    struct cache_memory *memory;
+    cache_memory_new(1 << 20, 0, &memory);
+    put(memory, key_of(1), bytes, 1);
+    uint64_t cost = report_of(memory).bytes;
+    cache_memory_free(memory);
+    return cost;
+}
+
+Test(cache_memory, a_value_has_a_quarter_of_it_at_most_and_four_of_those_fill_it)
+{
+    struct cache_memory *memory;
+    uint64_t cost = cost_of(1000);
+    cache_memory_new(4 * cost - 1, 0, &memory);
+    put(memory, key_of(1), 1000, 1);
+    cr_expect_eq(report_of(memory).entries, 0);
+    cache_memory_free(memory);
+    cache_memory_new(4 * cost, 0, &memory);
+    for (uint8_t i = 1; i <= 4; i++)
+        put(memory, key_of(i), 1000, 1);
+    cr_expect_eq(report_of(memory).bytes, 4 * cost);
+    cr_expect_eq(report_of(memory).evicted, 0);
+    put(memory, key_of(5), 1000, 1);
+    cr_expect(!has(memory, key_of(1), 1) && has(memory, key_of(2), 1));
+    cr_expect_eq(report_of(memory).evicted, 1);
+    cache_memory_free(memory);
+}
+
+Test(cache_memory, the_bytes_and_the_frames_of_a_value_cost)
+{
+    struct cache_memory *memory;
+    struct cache_key key = key_of(1);
+    struct cache_value value = {.shared = shared_message_new(3)};
+    cr_expect_eq(cost_of(1000) - cost_of(1), 999);
+    cr_expect_gt(cost_of(1), sizeof(struct cache_value) + sizeof(zmq_msg_t));
+    cache_memory_new(1 << 20, 0, &memory);
+    shared_message_make(value.shared, 2, 1);
+    cache_memory_put(memory, &key, &value, 1);
+    cr_expect_eq(report_of(memory).bytes - cost_of(1), 2 * sizeof(zmq_msg_t));
+    shared_message_release(value.shared);
+    cache_memory_free(memory);
+}
+
+Test(cache_memory, a_newer_value_takes_the_place_of_an_older_one)
+{
+    struct cache_memory *memory;
+    struct cache_key key = key_of(1);
+    struct cache_value value = {.age_us = 77};
+    cache_memory_new(1 << 20, 0, &memory);
+    cr_expect_not(cache_memory_get(memory, &key, 1, &value));
+    cr_expect_eq(value.age_us, 77);
+    put(memory, key, 1000, 1);
+    put(memory, key, 2000, 5);
+    cr_expect_eq(report_of(memory).entries, 1);
+    cr_expect_eq(report_of(memory).bytes, cost_of(2000));
+    cr_expect_eq(report_of(memory).evicted, 0);
+    cr_assert(cache_memory_get(memory, &key, 12, &value));
+    cr_expect_eq(shared_message_bytes(value.shared), 2000);
+    cr_expect_eq(value.precision, PRECISION_F32);
+    cr_expect_str_eq(value.backend, "xnnpack");
+    cr_expect_eq(value.age_us, 7);
+    put(memory, key, 1 << 19, 20);
+    cr_expect_eq(report_of(memory).entries, 0, "the older one is none of this request any more");
+    cache_memory_free(memory);
+    cache_memory_free(NULL);
+}
+
 Test(cache, option_is_parsed_or_refused)
 {
     struct cache_options options;
