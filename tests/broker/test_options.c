@@ -2,11 +2,13 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "options.h"
 #include "peer.h"
+#include "redis_tls.h"
 
 static const struct wire_model echo = {.name = "echo",
                                        .version = 1,
@@ -22,6 +24,32 @@ static enum pen_status load(struct options *options, struct pen_error *error, co
 {
     enum settings_outcome outcome;
     return options_load(argc, (char **)(uintptr_t)argv, options, &outcome, &store, error);
+}
+
+/* The places whose files of TLS were looked at. */
+static struct redis_place looked_at[2];
+static size_t looks, looks_fine = 2;
+
+enum pen_status __wrap_redis_tls_check(const struct redis_place *place, struct pen_error *reterr);
+enum pen_status __wrap_redis_tls_check(const struct redis_place *place, struct pen_error *reterr)
+{
+    cr_assert_lt(looks, 2);
+    looked_at[looks++] = *place;
+    return looks <= looks_fine ? PEN_OK : pen_error_set(reterr, PEN_ERR_NOT_FOUND, "look %zu", looks);
+}
+
+/* A build without TLS refuses places that have it: here each build takes them. */
+enum pen_status __real_redis_place_parse(const char *text, struct redis_place *place, struct pen_error *reterr);
+enum pen_status __wrap_redis_place_parse(const char *text, struct redis_place *place, struct pen_error *reterr);
+enum pen_status __wrap_redis_place_parse(const char *text, struct redis_place *place, struct pen_error *reterr)
+{
+    char plain[128];
+    const char *end = strstr(text, "s://");
+    bool tls = end != NULL && strncmp(text, "redis://", 8) != 0;
+    snprintf(plain, sizeof plain, "%.*s%s", tls ? (int)(end - text) : 0, text, tls ? end + 1 : text);
+    enum pen_status status = __real_redis_place_parse(plain, place, reterr);
+    place->tls = tls;
+    return status;
 }
 
 static const char *const every_flag[] = {"x",
@@ -185,6 +213,93 @@ Test(options, detached_jobs_have_a_place)
 }
 
 /* Whoever can forge a digest can have his answer given to others of his tenant. */
+static const char *const tls_flags[] = {"x",
+                                        "--cache=clusters://h",
+                                        "--detached=rediss://k",
+                                        "--redis-ca=ca.pem",
+                                        "--redis-certificate=own.pem",
+                                        "--redis-key=own.key",
+                                        "--redis-replicas=2"};
+enum { TLS_FLAGS = sizeof tls_flags / sizeof *tls_flags };
+
+Test(options, files_of_tls_are_those_of_each_place)
+{
+    struct options o;
+    struct pen_error error = {.status = PEN_OK};
+    cr_assert_eq(load(&o, &error, tls_flags, TLS_FLAGS), PEN_OK, "%s", error.text);
+    cr_assert_eq(looks, 2);
+    for (size_t i = 0; i < 2; i++) {
+        cr_expect_str_eq(looked_at[i].seeds[0].host, i == 0 ? "h" : "k");
+        cr_expect_str_eq(looked_at[i].ca, "ca.pem");
+        cr_expect_str_eq(looked_at[i].certificate, "own.pem");
+        cr_expect_str_eq(looked_at[i].key, "own.key");
+        cr_expect_eq(looked_at[i].replicas, 2);
+    }
+    settings_free(store);
+}
+
+Test(options, files_of_tls_that_cannot_be_read_are_told)
+{
+    for (looks_fine = 0; looks_fine < 2; looks_fine++) {
+        struct options o;
+        struct pen_error error = {.status = PEN_OK};
+        looks = 0;
+        store = NULL;
+        cr_expect_eq(load(&o, &error, tls_flags, TLS_FLAGS), PEN_ERR_NOT_FOUND);
+        cr_expect_eq(looks, looks_fine + 1);
+        cr_expect_null(store);
+    }
+}
+
+Test(options, files_of_tls_need_a_place_with_tls)
+{
+    static const struct {
+        const char *argv[4];
+        enum pen_status status;
+        size_t looks;
+    } rows[] = {{{"x", "--cache=redis://h", "--redis-ca=f"}, PEN_ERR_INVALID, 0},
+                {{"x", "--cache=redis://h", "--redis-certificate=f"}, PEN_ERR_INVALID, 0},
+                {{"x", "--cache=redis://h", "--redis-key=f"}, PEN_ERR_INVALID, 0},
+                {{"x", "--redis-key=f"}, PEN_ERR_INVALID, 0},
+                {{"x", "--cache=redis://h", "--detached=rediss://k", "--redis-ca=f"}, PEN_OK, 1},
+                {{"x", "--cache=rediss://h", "--detached=none", "--redis-ca=f"}, PEN_OK, 1},
+                {{"x", "--cache=rediss://h"}, PEN_OK, 2},
+                {{"x", "--detached=cluster://h", "--cache-namespace=a{"}, PEN_ERR_INVALID, 0},
+                {{"x", "--cache=cluster://h", "--detached=none", "--cache-namespace={"}, PEN_ERR_INVALID, 0},
+                {{"x", "--cache=sentinel://h/pool", "--cache-namespace={"}, PEN_OK, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct options o;
+        struct pen_error error = {.status = PEN_OK};
+        int argc = 0;
+        while (argc < 4 && rows[i].argv[argc])
+            argc++;
+        looks = 0;
+        cr_expect_eq(load(&o, &error, rows[i].argv, argc), rows[i].status, "row %zu: %s", i, error.text);
+        cr_expect_eq(looks, rows[i].looks, "row %zu", i);
+        if (rows[i].status == PEN_OK)
+            settings_free(store);
+    }
+}
+
+Test(options, the_password_of_redis_comes_from_a_file)
+{
+    char path[] = "/tmp/penstock-password-XXXXXX", flag[64];
+    const char *const argv[] = {"x", "--cache=redis://h", "--detached=redis://k", flag};
+    struct options o;
+    struct pen_error error = {.status = PEN_OK};
+    int fd = mkstemp(path);
+    cr_assert_eq(write(fd, "secret\n", 7), 7);
+    close(fd);
+    snprintf(flag, sizeof flag, "--redis-password-file=%s", path);
+    cr_assert_eq(load(&o, &error, argv, 4), PEN_OK, "%s", error.text);
+    cr_expect_str_eq(o.cache.redis.password, "secret");
+    cr_expect_str_eq(o.detached_redis.redis.password, "secret");
+    cr_expect_str_eq(o.detached_redis.redis.seeds[0].host, "k");
+    settings_free(store);
+    unlink(path);
+    cr_expect_neq(load(&o, &error, argv, 4), PEN_OK);
+}
+
 Test(options, several_identities_get_digests_that_cannot_be_forged)
 {
     struct options o;
