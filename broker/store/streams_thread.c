@@ -44,7 +44,7 @@ static void go_down(struct work *work)
     work->retry_us = clock_now_us() + RETRY_US;
 }
 
-/* After Redis was away, the other brokers get a third of a lease to renew their jobs before this one claims any. */
+/* After Redis was away, the other brokers get half a lease to renew their jobs before this one claims any. */
 static void come_up(struct work *work)
 {
     char text[NOTE_TEXT_BYTES];
