@@ -164,6 +164,37 @@ Test(detached_journal, result_that_found_the_disk_full_is_written_later)
     free(paper);
 }
 
+/* Those that are in the journal already are not written once more. */
+Test(detached_journal, only_results_that_are_missing_are_written_later)
+{
+    struct paper *paper = paper_new();
+    struct desk *desk = desk_on(paper);
+    desk_client(desk, 1, 0xABC);
+    add_worker(desk);
+    for (uint64_t i = 1; i <= 3; i++)
+        submit(desk, 1, 0xABC, i, FRAME_FLAG_DETACHED);
+    sync_now(desk);
+    size_t before = paper->synced;
+    desk_result(desk, 901, (struct job_id){0xABC, 1}, 0, 42);
+    sync_now(desk);
+    size_t record = paper->synced - before;
+    cr_assert_gt(record, 0);
+    paper->sync_fails = true;
+    for (uint64_t i = 2; i <= 3; i++)
+        desk_result(desk, 901, (struct job_id){0xABC, i}, 0, 42);
+    sync_now(desk);
+    paper->sync_fails = false;
+    cr_expect_eq(desk->broker.detached->unwritten, 2);
+    for (int i = 0; i < 3; i++) {
+        desk_wait(desk, 1100000);
+        sync_now(desk);
+    }
+    cr_expect_eq(desk->broker.detached->unwritten, 0);
+    cr_expect_eq(paper->synced, before + 3 * record);
+    desk_free(desk);
+    free(paper);
+}
+
 /* A record whose digest is right, with one job's id and another one's request. */
 Test(detached_journal, what_lies_under_another_jobs_id_is_not_believed)
 {

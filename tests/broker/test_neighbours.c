@@ -16,6 +16,34 @@
 
 TestSuite(two_brokers, .init = two_begin, .fini = two_end);
 
+Test(neighbours, each_address_of_the_list_gets_a_connection)
+{
+    static const struct {
+        const char *list, *endpoints[2];
+        enum pen_status status;
+    } rows[] = {{"tcp://127.0.0.1:1", {"tcp://127.0.0.1:1"}, PEN_OK},
+                {"tcp://127.0.0.1:1,tcp://127.0.0.1:2", {"tcp://127.0.0.1:1", "tcp://127.0.0.1:2"}, PEN_OK},
+                {"tcp://127.0.0.1:1,nowhere", {NULL}, PEN_ERR_INVALID}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *context = zmq_ctx_new();
+        struct pen_error error = {.status = PEN_OK};
+        struct desk *desk = desk_new();
+        desk->options.neighbours = rows[i].list;
+        desk_open(desk);
+        struct neighbours *neighbours = &desk->broker.neighbours;
+        cr_expect_eq(neighbours_open(&desk->broker, context, NULL, &error), rows[i].status, "%s", error.text);
+        size_t count = 0;
+        for (; count < 2 && rows[i].endpoints[count] && count < neighbours->count; count++)
+            cr_expect_str_eq(neighbours->all[count].endpoint, rows[i].endpoints[count]);
+        cr_expect(rows[i].status != PEN_OK || (neighbours->count == count && (count == 2 || !rows[i].endpoints[count])),
+                  "%s: %u", rows[i].list, neighbours->count);
+        neighbours_close(&desk->broker);
+        cr_expect_eq(neighbours->count, 0);
+        desk_free(desk);
+        cr_expect_eq(zmq_ctx_term(context), 0, "each connection was closed");
+    }
+}
+
 Test(two_brokers, they_hear_of_each_other)
 {
     const struct neighbour *neighbour = &two_here->broker.neighbours.all[0];

@@ -28,6 +28,9 @@ Test(shared, accepted_here_run_there_fetched_anywhere)
     cr_assert_eq(desks_value(0, 8, 1), 42);
     cr_assert_eq(desks_value(1, 9, 1), 42);
     cr_assert_eq(play_runs(), 1u);
+    cr_expect_eq(shared_desks[0]->broker.stats.detached_taken, 0u);
+    cr_expect_eq(shared_desks[1]->broker.stats.detached_taken, 1u);
+    cr_expect_eq(shared_desks[1]->broker.stats.detached_again, 0u, "nobody had begun it");
 }
 
 /* Of `whole`: a step, or the plan alone. */
@@ -80,6 +83,7 @@ Test(shared, broker_that_is_killed_loses_its_jobs_when_the_lease_is_over_and_not
     desks_work(0, 1, 42);
     cr_assert_eq(desks_value(0, 7, 1), 42);
     cr_assert_eq(shared_desks[0]->broker.stats.detached_again, 1u);
+    cr_expect_eq(shared_desks[0]->broker.stats.detached_taken, 1u);
 }
 
 Test(shared, lease_is_renewed_as_long_as_the_broker_traces)

@@ -29,23 +29,35 @@ static void *serve(void *unused)
 #define REPLICAS(count) "$18\r\nconnected_slaves:" #count "\r\n"
 #define DENIED          "-NOPERM this user has no permissions\r\n"
 
+static struct streams streams;
+static struct talk talk;
+static pthread_t thread;
+
+static void connect_talk(void)
+{
+    int ends[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    server = ends[1];
+    cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+    talk = (struct talk){.streams = &streams, .redis = redisConnectFd(ends[0])};
+    cr_assert_not_null(talk.redis);
+}
+
+static void end_talk(void)
+{
+    redisFree(talk.redis);
+    pthread_join(thread, NULL);
+}
+
 /* The sentence about a Redis that gives these answers. */
 static const char *told(enum redis_kind kind, int replicas, const char *a, const char *b, const char *c, const char *d)
 {
     static char text[NOTE_TEXT_BYTES];
-    static struct streams streams;
-    int ends[2];
-    pthread_t thread;
     memcpy(answers, (const char *[]){a, b, c, d, NULL}, 5 * sizeof *answers);
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    server = ends[1];
-    cr_assert_eq(pthread_create(&thread, NULL, serve, NULL), 0);
     streams.options.place = (struct redis_place){.kind = kind, .replicas = replicas};
-    struct talk talk = {.streams = &streams, .redis = redisConnectFd(ends[0])};
-    cr_assert_not_null(talk.redis);
+    connect_talk();
     talk_durability(&talk, text, sizeof text);
-    redisFree(talk.redis);
-    pthread_join(thread, NULL);
+    end_talk();
     return text;
 }
 
@@ -87,4 +99,35 @@ Test(talk, a_connection_that_ends_between_the_questions_is_no_crash, .timeout = 
     cr_expect(strstr(told(REDIS_CLUSTER, 1, NOEVICTION, NULL, NULL, NULL), "appendonly unknown"));
     cr_expect(strstr(told(REDIS_CLUSTER, 1, NOEVICTION, APPENDONLY, NULL, NULL), "appendfsync unknown"));
     cr_expect(strstr(told(REDIS_CLUSTER, 1, NOEVICTION, APPENDONLY, ALWAYS, NULL), "on 1 replica too"));
+}
+
+/* ---- taking ----------------------------------------------------------------------------------------------------------- */
+
+/* How many were taken from such an answer; UINT32_MAX: none came that is of use. */
+static uint32_t taken(const char *answer)
+{
+    uint32_t count = 77;
+    answers[0] = answer;
+    answers[1] = NULL;
+    connect_talk();
+    bool fine = talk_take(&talk, "a\nb\n", 5, false, &count);
+    end_talk();
+    return fine ? count : UINT32_MAX;
+}
+
+Test(talk, what_redis_says_instead_of_jobs_is_kept_as_the_reason, .timeout = 30)
+{
+    cr_assert_eq(box_init(&streams.out), PEN_OK);
+    cr_expect_eq(taken("-ERR a script of ours is broken\r\n"), 0);
+    cr_expect_str_eq(talk.reason, "ERR a script of ours is broken");
+    cr_expect_eq(taken("*0\r\n"), 0);
+    cr_expect_str_eq(talk.reason, "");
+    cr_expect_eq(taken("$2\r\nok\r\n"), 0);
+    cr_expect_str_eq(talk.reason, "");
+    cr_expect_eq(taken("-READONLY it is a replica\r\n"), UINT32_MAX);
+    cr_expect_str_eq(talk.reason, "READONLY it is a replica");
+    cr_expect_eq(taken(NULL), UINT32_MAX);
+    cr_expect_neq(talk.reason[0], '\0');
+    cr_expect_null(box_take(&streams.out));
+    box_fini(&streams.out);
 }
