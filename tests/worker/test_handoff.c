@@ -9,6 +9,8 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { JOBS = 20000, THREADS = 3 };
@@ -102,6 +104,74 @@ Test(handoff, a_poll_never_waits)
     handoff_close(handoff);
     cr_expect_null(handoff_poll(handoff), "closed");
     handoff_free(handoff);
+}
+
+/* ---- who is woken ----------------------------------------------------------------------------------------------------- */
+
+static atomic_uint signals;
+static atomic_bool signals_lost;
+static atomic_bool asleep;
+
+int __real_pthread_cond_signal(pthread_cond_t *cond);
+int __wrap_pthread_cond_signal(pthread_cond_t *cond);
+int __wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+    atomic_fetch_add(&signals, 1);
+    return atomic_load(&signals_lost) ? 0 : __real_pthread_cond_signal(cond);
+}
+
+int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
+{
+    atomic_store(&asleep, true);
+    return __real_pthread_cond_wait(cond, lock);
+}
+
+/* A part of a job whose company may still come. */
+static struct dispatch part_of(struct dispatch *whole, struct job *job)
+{
+    return (struct dispatch){.whole = whole,
+                             .jobs = job,
+                             .jobs_count = 1,
+                             .joining = {.rows = 1, .rows_most = 8, .until_us = UINT64_MAX - 1}};
+}
+
+/* Who takes what a sleeper was woken for takes its time-keeping over to another one. */
+Test(handoff, a_sleeper_keeps_the_time_of_parts_that_are_left, .timeout = 30)
+{
+    pthread_t thread;
+    size_t taken = 0;
+    struct job job = {.env.priority = 5};
+    struct dispatch whole = {.jobs = &job, .jobs_count = 1}, part = part_of(&whole, &job), plain[3] = {{.bytes = 1}};
+    for (size_t i = 0; i < 3; i++)
+        plain[i] = (struct dispatch){.jobs = &job, .jobs_count = 1};
+    handoff = handoff_new(0);
+    outbox = outbox_new();
+    atomic_store(&signals_lost, true);
+    handoff_push(handoff, &plain[0]);
+    cr_expect_eq(atomic_load(&signals), 0, "nobody sleeps");
+    cr_assert_eq(handoff_take(handoff), &plain[0]);
+    cr_assert_eq(pthread_create(&thread, NULL, take_all, &taken), 0);
+    while (!atomic_load(&asleep))
+        sched_yield();
+    handoff_push(handoff, &plain[1]);
+    cr_expect_eq(atomic_load(&signals), 1);
+    cr_assert_eq(handoff_take(handoff), &plain[1]);
+    cr_expect_eq(atomic_load(&signals), 1, "no part is left");
+    handoff_expect(handoff, &part);
+    handoff_expect(handoff, &part);
+    handoff_push(handoff, &part);
+    handoff_push(handoff, &plain[2]);
+    cr_expect_eq(atomic_load(&signals), 3);
+    cr_assert_eq(handoff_take(handoff), &plain[2]);
+    cr_expect_eq(atomic_load(&signals), 4, "the part's time is the sleeper's now");
+    atomic_store(&signals_lost, false);
+    handoff_close(handoff);
+    pthread_join(thread, NULL);
+    cr_expect_eq(taken, 0);
+    handoff_free(handoff);
+    outbox_free(outbox);
 }
 
 Test(outbox, oldest_comes_first)

@@ -299,6 +299,42 @@ Test(served, labels_go_with_the_output_that_has_as_many_numbers)
     served_free(served);
 }
 
+/* c, d = a as these types. */
+static struct served *load_types(enum pen_dtype first, enum pen_dtype second)
+{
+    static const int64_t dims[] = {-1, 2};
+    const enum pen_dtype types[] = {first, second};
+    const char *const outputs[] = {"c", "d"};
+    struct onnx_writer *g = onnx_writer_new("typed");
+    onnx_writer_input(g, "a", PEN_DTYPE_F32, 2, dims, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        const int64_t to = types[i] == PEN_DTYPE_I64 ? 7 : types[i] == PEN_DTYPE_F64 ? 11 : 1;
+        const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_INT, .name = "to", .i = to}, {0}};
+        onnx_writer_node(g, "Cast", ONNX_LIST("a"), ONNX_LIST(outputs[i]), attrs);
+        onnx_writer_output(g, outputs[i], (int32_t)types[i], 2, dims, NULL);
+    }
+    return load_graph(g, "{\"output\":{\"labels\":[\"a\",\"b\",\"c\"]}}");
+}
+
+/* None has as many numbers as there are labels. */
+Test(served, labels_go_with_floats_and_best_with_plain_ones)
+{
+    static const struct {
+        enum pen_dtype first, second;
+        int output;
+    } rows[] = {{PEN_DTYPE_I64, PEN_DTYPE_F32, 1},
+                {PEN_DTYPE_I64, PEN_DTYPE_F64, 1},
+                {PEN_DTYPE_F64, PEN_DTYPE_F32, 1},
+                {PEN_DTYPE_F32, PEN_DTYPE_F64, 0},
+                {PEN_DTYPE_F64, PEN_DTYPE_I64, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct served *served = load_types(rows[i].first, rows[i].second);
+        cr_assert_not_null(served, "%s", one_slot_error.text);
+        cr_expect_eq(served->labels_output, rows[i].output, "row %zu: %d", i, served->labels_output);
+        served_free(served);
+    }
+}
+
 /* "lite" = a TFLite file that names its classes, with this config. */
 static struct served *load_labelled(const char *config, const char *labels)
 {

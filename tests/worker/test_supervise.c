@@ -5,6 +5,7 @@
 #include <criterion/redirect.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -185,4 +186,82 @@ Test(sizes, memory_and_queue_follow_from_the_host_unless_they_are_said)
     cr_expect(sizes.memory_bytes == 4000 && sizes.queue_bytes == 1000);
     sizes = sizes_of((struct options){.memory_limit = 4000, .queue_bytes = 7}, quota, 1);
     cr_expect(sizes.memory_bytes == 4000 && sizes.queue_bytes == 7);
+}
+
+/* ---- flags of the engine ---------------------------------------------------------------------------------------------- */
+
+/* The flags that a worker with these settings gives to its engine; NULL: they are refused. */
+static struct pen_env *flags_of(int argc, const char *const *argv, uint64_t memory_bytes, struct pen_error *reterr)
+{
+    struct options options;
+    enum settings_outcome outcome;
+    struct settings_store *store = NULL;
+    struct pen_env *env = NULL;
+    const struct settings_call call = {&options_program, argc, (char **)(uintptr_t)argv, NULL, 0};
+    cr_assert_eq(settings_load(&call, &options, NULL, &outcome, &store, reterr), PEN_OK, "%s", reterr->text);
+    options.settings = store;
+    if (options_env(&options, 3, memory_bytes, &env, reterr) != PEN_OK)
+        cr_assert_null(env);
+    settings_free(store);
+    return env;
+}
+
+static const struct pen_flag *flag_named(const struct pen_env *env, const char *name)
+{
+    size_t count = 0;
+    size_t i = 0;
+    const struct pen_flag *flags = pen_env_flags(env, &count);
+    while (i < count && strcmp(flags[i].name, name) != 0)
+        i++;
+    cr_assert_lt(i, count, "there is no flag %s", name);
+    return &flags[i];
+}
+
+Test(options, the_engine_hears_who_has_given_its_flags)
+{
+    static const char *const given[] = {"x",
+                                        "--flag=warmup=compile",
+                                        "--flag=cpu_isa_max=plain",
+                                        "--memory-budget=5KiB",
+                                        "--measure=off",
+                                        "--mode=prod"};
+    static const struct {
+        const char *name, *value, *where;
+        enum pen_origin origin;
+    } rows[] = {{"warmup", "compile", "--flag", PEN_ORIGIN_FLAG},
+                {"cpu_isa_max", "plain", "--flag", PEN_ORIGIN_FLAG},
+                {"threads", "3", "", PEN_ORIGIN_DETECTED},
+                {"budget_bytes", "5120", "--memory-budget", PEN_ORIGIN_FLAG},
+                {"keep_measured", "off", "--measure", PEN_ORIGIN_FLAG}};
+    struct pen_error error = {.status = PEN_OK};
+    struct pen_env *env = flags_of(6, given, 6000, &error);
+    cr_assert_not_null(env, "%s", error.text);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct pen_flag *flag = flag_named(env, rows[i].name);
+        cr_expect_str_eq(flag->value, rows[i].value, "%s: %s", flag->name, flag->value);
+        cr_expect_str_eq(flag->where, rows[i].where, "%s: %s", flag->name, flag->where);
+        cr_expect_eq(flag->origin, rows[i].origin, "%s", flag->name);
+    }
+    pen_env_free(env);
+    env = flags_of(6, given, 5120, &error);
+    cr_assert_not_null(env, "%s", error.text);
+    cr_expect_str_eq(flag_named(env, "budget_bytes")->value, "5120");
+    cr_expect_eq(flag_named(env, "budget_bytes")->origin, PEN_ORIGIN_DETECTED, "the host has no more");
+    pen_env_free(env);
+}
+
+Test(options, flags_that_the_engine_does_not_take_are_refused)
+{
+    static const struct {
+        const char *flag, *part;
+    } rows[] = {{"--flag=warmpu=compile", "did you mean 'warmup'"},
+                {"--flag=warmup=nonsense", "nonsense"},
+                {"--backend=nobody", "nobody"},
+                {"--precision=f31", "f31"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pen_error error = {.status = PEN_OK};
+        const char *const argv[] = {"x", rows[i].flag, "--flag=warmup=compile"};
+        cr_expect_null(flags_of(3, argv, 6000, &error), "%s", rows[i].flag);
+        cr_expect_not_null(strstr(error.text, rows[i].part), "%s: %s", rows[i].flag, error.text);
+    }
 }
