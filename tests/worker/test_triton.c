@@ -107,6 +107,34 @@ Test(triton, depth_values_and_bytes_are_bounded)
     free(large);
 }
 
+static size_t allocations, allocations_most;
+
+static void *scarce_malloc(size_t bytes)
+{
+    return allocations++ < allocations_most ? malloc(bytes) : NULL;
+}
+
+/* Wherever memory is short, the text is refused with that reason, and nothing is left behind. */
+Test(triton, a_text_without_memory_is_refused)
+{
+    static const char text[] = "a: 1 b { c: \"x\" c: true } d: [1, 2] [e.f]: name";
+    cJSON_Hooks hooks = {.malloc_fn = scarce_malloc, .free_fn = free};
+    cJSON *message = NULL;
+    enum pen_status status = PEN_ERR_NO_MEMORY;
+    cJSON_InitHooks(&hooks);
+    for (allocations_most = 0; status != PEN_OK && allocations_most < 1000; allocations_most++) {
+        struct pen_error error = {0};
+        allocations = 0;
+        status = pbtxt_parse(text, sizeof text - 1, &message, &error);
+        cr_expect(status == PEN_OK || status == PEN_ERR_NO_MEMORY, "%zu: %s", allocations_most, error.text);
+        cr_expect_eq(message != NULL, status == PEN_OK);
+    }
+    cr_expect_eq(allocations + 1, allocations_most, "it needs each of them");
+    cr_expect_gt(allocations, 10);
+    cJSON_Delete(message);
+    cJSON_InitHooks(NULL);
+}
+
 /* ---- fields ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void config_of(const char *text, struct config *config)
