@@ -98,6 +98,20 @@ Test(shapes, a_model_of_integers_says_so)
     open_neg(-1);
 }
 
+/* The places of what is true and of what is not are the only numbers there. */
+Test(shapes, a_models_only_integers_may_be_a_second_output)
+{
+    struct onnx_writer *g = onnx_writer_new("truths");
+    onnx_writer_input(g, "x", PEN_DTYPE_BOOL, 1, WRITTEN_DIMS(3), NULL);
+    onnx_writer_node(g, "Unique", ONNX_LIST("x"), ONNX_LIST("y", "places"), NULL);
+    onnx_writer_output(g, "y", PEN_DTYPE_BOOL, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_output(g, "places", PEN_DTYPE_I64, 1, WRITTEN_DIMS(-1), NULL);
+    written_open(&w, g, NULL);
+    cr_expect_eq(pen_model_precision(w.model), PEN_PRECISION_INT8);
+    written_close(&w);
+    open_neg(-1);
+}
+
 Test(shapes, every_bucket_is_counted_and_given_back)
 {
     struct pen_memory memory;
