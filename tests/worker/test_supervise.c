@@ -219,12 +219,9 @@ static const struct pen_flag *flag_named(const struct pen_env *env, const char *
 
 Test(options, the_engine_hears_who_has_given_its_flags)
 {
-    static const char *const given[] = {"x",
-                                        "--flag=warmup=compile",
-                                        "--flag=cpu_isa_max=plain",
-                                        "--memory-budget=5KiB",
-                                        "--measure=off",
-                                        "--mode=prod"};
+    static const char *const given[] = {
+        "x",          "--flag=warmup=compile", "--flag=cpu_isa_max=plain", "--memory-budget=5KiB", "--measure=off",
+        "--mode=prod"};
     static const struct {
         const char *name, *value, *where;
         enum pen_origin origin;
