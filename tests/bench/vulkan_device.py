@@ -5,7 +5,7 @@
    layer, and those of products once more without it, as an older layer does not know the device's newest matrices. A test that fails ends the script with exit code 1.
 2. Models are made (tests/bench/peers: ResNet-50, BERT-base, ViT-B/16 ..., seeded weights) and placed: what does not run whole on vulkan is said.
 3. Kernels are tuned, into a folder of the script's own; the choices are printed.
-4. One line per work: median, p10 and p90 in milliseconds, items a second; for products TFLOP/s, for products of one row GB/s of weights; cold and warm start.
+4. What the device lists of matrices, and the self-test's words on each family that uses them. One line per work: median, p10 and p90 in milliseconds, items a second; for products TFLOP/s (4096^3 by each such family, too), for products of one row GB/s of weights; cold and warm start.
 With a CUDA device and PyTorch, tests/bench/vulkan_vs_torch.sh runs last, for the ratios.
 
 Needs python3 with onnx and numpy. --rehearse: tiny cases on whatever is here, a software device included; its figures say nothing. --only: works whose name has the word.
@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
 
-CHECKS = ["attention", "tiles", "conv", "elementwise", "move", "reduce", "ring", "backend", "storage", "long"]
+CHECKS = ["attention", "cm2", "tiles", "conv", "elementwise", "move", "reduce", "ring", "backend", "storage", "long"]
 WITHOUT_LAYER = ["attention", "tiles", "conv", "long"]
 REHEARSED = ["kernels"]
 
@@ -35,6 +35,7 @@ WORKS = [
     ("product 4096^3", "product_4096", 4096, "f16_mma", 2),
     ("mlp of 8 x 4096, batch 1", "product_4096", 1, "f16_mma", 1),
 ]
+FAMILIES = ("cm", "cm2")  # of products by cooperative matrices: each alone on the work "product 4096^3"
 REHEARSAL = [("an encoder, batch 2", "tiny_encoder", 2, "f32", 1), ("product 64^3", "product_64", 64, "f32", 1), ("mlp of 8 x 64, batch 1", "product_64", 1, "f32", 1)]
 CHAIN = 8  # products of one run: the device is busy for longer than its clocks take to rise
 
@@ -114,9 +115,13 @@ class Engine:
             if row.get("chosen") != row.get("by_rule"):
                 print(f"  tuned {row.get('products')}: {row.get('chosen')} instead of {row.get('by_rule')}", flush=True)
 
-    def bench(self, model, precision, ahead, trial="off"):
+    def bench(self, model, precision, ahead, trial="off", family="auto"):
         return self.ask("bench", "--precision", precision, "--vk-f16-trial", trial, "--in-flight", ahead, "--seconds", "300ms" if self.rehearse else "2s",
-                        "--model", model)
+                        "--vk-kernels", family, "--model", model)
+
+    def facts(self, precision, family):
+        said = self.ask("env", "--precision", precision, "--vk-kernels", family) or {}
+        return {fact["name"]: fact["value"] for fact in said.get("facts", [])}
 
 
 def rate_text(name, batch, ms):
@@ -140,6 +145,23 @@ def work_measure(engine, folder, work):
     return True
 
 
+def families_measure(engine, folder, side, precision):
+    """One product by each family of matrices. False: one that the device has did not run."""
+    path, fine = model_make(folder, f"product_{side}", side), True
+    for family in FAMILIES:
+        facts = engine.facts(precision, family)
+        shown = ["vk_coopmat" if family == "cm" else "vk_coopmat2", *(name for name in facts if name.startswith("selftest.vulkan.cm"))]
+        print(f"product {side}^3 by {family}: " + ", ".join(f"{name} {facts.get(name)}" for name in shown), flush=True)
+        if not facts.get(f"selftest.vulkan.{family}", "").startswith("ok"):
+            continue
+        engine.bench(path, precision, 2, family=family)
+        said = engine.bench(path, precision, 2, family=family)
+        fine = fine and said is not None
+        if said is not None:
+            print(f"product {side}^3 by {family}: {said['median_ms']:.3f} ms, {rate_text(f'product_{side}', side, 1000 / said['runs_per_s'])}", flush=True)
+    return fine
+
+
 def main():
     words = [w for w in sys.argv[1:] if not w.startswith("--")]
     rehearse, only = "--rehearse" in sys.argv, ""
@@ -156,6 +178,8 @@ def main():
         if not check(build, rehearse):
             sys.exit("a check failed: no figures of a device that computes wrongly")
         fine = [work_measure(engine, Path(folder), w) for w in (REHEARSAL if rehearse else WORKS) if only in w[0]]
+        if only in "product 4096^3":
+            fine.append(families_measure(engine, Path(folder), 64 if rehearse else 4096, "f16_math" if rehearse else "f16_mma"))
         if not rehearse and not only:
             subprocess.run([str(HERE / "vulkan_vs_torch.sh"), str(build / "bin")])
     sys.exit(0 if all(fine) else 1)

@@ -65,10 +65,13 @@ grep -E '^(vulkan\.driver|vk_coopmat|selftest\.vulkan)' <<<"$facts"
 if ! grep -q '^vk_coopmat  *khr' <<<"$facts"; then
     skip "this driver has no cooperative matrices"
 fi
-if ! grep -q '^selftest.vulkan.cm  *ok' <<<"$facts"; then
-    echo "  wrong: the self-test of cooperative matrices: $(grep -m 1 'selftest.vulkan.cm' <<<"$facts")"
-    failed=$((failed + 1))
-fi
+for family in cm cm2; do
+    facts=$(within "$build/bin/penstock-engine" env --backend vulkan --vk-allow-software --precision f16_mma --vk-kernels $family --vk-validate 2>&1)
+    if ! grep -q "^selftest.vulkan.$family  *ok" <<<"$facts"; then
+        echo "  wrong: the self-test of $family: $(grep -m 1 "selftest.vulkan.$family" <<<"$facts")"
+        failed=$((failed + 1))
+    fi
+done
 if [ $# = 0 ]; then
     mapfile -t tests < <(find "$build/tests" -maxdepth 1 -name 'test_vulkan_*' -printf '%f\n' | grep -v _long | sort)
 else

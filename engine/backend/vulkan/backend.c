@@ -38,6 +38,22 @@ static char *copy_of(const char *text)
     return text != NULL && text[0] != '\0' ? strdup(text) : NULL;
 }
 
+#define STAGED_SIDE 32 /* drivers that have no tensor addressing compile larger matrices for minutes */
+
+/* Of family `cm2`. Its form with tensor addressing is what rules choose; others run where it is asked for by name. */
+static void cm2_set(struct vk_kernels *k, const struct vk_device *d)
+{
+    const bool named = k->only == VK_FAMILY_CM2 && d->form != SHADER_F32;
+    memcpy(k->cm2_granules, d->coopmat2.granules, sizeof k->cm2_granules);
+    k->cm2_side_most = d->coopmat2.form == VK_COOPMAT2_STAGED ? STAGED_SIDE : d->coopmat2.side_most;
+    k->cm2 = d->coopmat2.form == VK_COOPMAT2_TENSOR || (named && d->coopmat2.form == VK_COOPMAT2_STAGED);
+    if (named && d->coopmat2.form == VK_COOPMAT2_NONE && d->form == SHADER_F16_MATH) { /* plain loops, any sides */
+        k->cm2_granules[0] = (struct vk_granule){1, 1, 1, VK_LOCAL};
+        k->cm2_side_most = UINT32_MAX;
+        k->cm2 = true;
+    }
+}
+
 /* What chooses among the families: the class of the device, the family asked for, whether there are cooperative matrices. */
 static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
 {
@@ -64,6 +80,7 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
     k->cm = d->coopmat.kind != VK_COOPMAT_NONE ||
             ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
+    cm2_set(k, d);
     const VkPhysicalDeviceLimits *l = &d->limits;
     k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
     k->matrix_rows = d->coopmat.size.rows;

@@ -37,7 +37,8 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
 {
     struct backend *backend = b->exec->plan->backend;
     struct vk_kernels k = backend->kernels;
-    k.cm = k.cm && !wide_weights && vk_build_f16(b);                /* the matrices are f16 */
+    k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
+    k.cm2 = k.cm2 && !wide_weights && vk_build_f16(b);
     k.conv = conv && backend->repeats == 0 ? k.conv : VK_CONV_AUTO; /* the tuner measures families by name */
     vk_seen_add(backend, shape, window);
     b->exec->chosen_by[b->index] = (uint8_t)vk_choose_by(&k, shape);
@@ -61,6 +62,11 @@ uint32_t vk_build_repeats(const struct vk_build *b)
 struct vk_matrix_size vk_build_matrices(const struct vk_build *b)
 {
     return b->exec->weights->device->coopmat.size;
+}
+
+enum vk_coopmat2_form vk_build_coopmat2(const struct vk_build *b)
+{
+    return b->exec->weights->device->coopmat2.form;
 }
 
 bool vk_build_f16(const struct vk_build *b)

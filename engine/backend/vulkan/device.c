@@ -64,7 +64,8 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                                .pQueuePriorities = &priority}};
     union vk_coopmat_feature coopmat;
     bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
-    const char *extensions[3];
+    struct vk_coopmat2_switch coopmat2;
+    const char *extensions[4];
     uint32_t extension_count = 0;
     const bool subgroups = d->coopmat.kind != VK_COOPMAT_NONE && d->info.subgroups_full;
     VkPhysicalDeviceSubgroupSizeControlFeatures control = {
@@ -73,10 +74,14 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
         .computeFullSubgroups = VK_TRUE};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat, subgroups ? &control : NULL),
+        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat,
+                                    vk_coopmat2_feature(&d->coopmat2, &coopmat2, subgroups ? &control : NULL)),
         .shaderIntegerDotProduct = VK_TRUE};
     if (d->coopmat.kind != VK_COOPMAT_NONE) {
         extensions[extension_count++] = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
+    }
+    if (d->coopmat2.form != VK_COOPMAT2_NONE) {
+        extensions[extension_count++] = VK_COOPMAT2_NAME;
     }
     if (subgroups) {
         extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
@@ -143,6 +148,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;
     if (d->f16 && precision != PEN_PRECISION_F16_STORAGE) {
         d->coopmat = info->coopmat;
+        d->coopmat2 = info->coopmat2;
     }
     pthread_mutex_init(&d->queue_lock, NULL);
     vk_pool_init(&d->pool, wishes->pool_bytes);

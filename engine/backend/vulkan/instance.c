@@ -59,8 +59,9 @@ static enum pen_status instance_create(struct vk_instance *in, struct pen_error 
                              "Vulkan validation was asked for, but the layer %s is not installed", LAYER);
     }
     VkDebugUtilsMessengerCreateInfoEXT messenger = messenger_info(in);
+    in->api_version = version >= VK_API_VERSION_1_3 ? VK_API_VERSION_1_3 : VK_API_VERSION_1_2;
     VkApplicationInfo app = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "penstock", .apiVersion = VK_API_VERSION_1_2};
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "penstock", .apiVersion = in->api_version};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pNext = in->validate ? &messenger : NULL,
                                  .pApplicationInfo = &app,
@@ -151,7 +152,7 @@ static void dot_read(struct vk_instance *in, struct vk_device_info *info)
     in->vk.GetPhysicalDeviceProperties2(info->handle, &properties);
     info->dot8 = dot.shaderIntegerDotProduct;
     info->dot8_listed =
-        listed && info->dot8; /* our instance is one of 1.2: only as an extension can it be switched on */
+        listed && info->dot8; /* our instance may be one of 1.2: only as an extension is it switched on */
     info->dot8_fast = info->dot8 && fast.integerDotProduct4x8BitPackedSignedAccelerated;
 }
 
@@ -231,6 +232,7 @@ static void info_read(struct vk_instance *in, VkPhysicalDevice device, uint32_t 
     } else {
         features_read(in, info);
         vk_coopmat_read(in, info, &p.properties.limits);
+        vk_coopmat2_read(in, info);
     }
 }
 
@@ -267,12 +269,14 @@ void vk_features_say(const struct vk_device_info *info, void (*say)(void *contex
                     {"vk_coopmat_f16f32", info->coopmat.kind != VK_COOPMAT_NONE},
                     {"vk_subgroup_arith", info->subgroup_arith},
                     {"vk_timeline", true}}; /* without it the device is unfit */
-    char coopmat[32], size[16];
+    char coopmat[32], coopmat2[64], size[16];
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         say(context, features[i].name, features[i].there ? "on" : "off");
     }
     vk_coopmat_text(&info->coopmat, coopmat, sizeof coopmat);
     say(context, "vk_coopmat", coopmat);
+    vk_coopmat2_text(&info->coopmat2, coopmat2, sizeof coopmat2);
+    say(context, "vk_coopmat2", coopmat2);
     say(context, "vk_coopmat_kinds", info->coopmat_kinds[0] != '\0' ? info->coopmat_kinds : "none");
     snprintf(size, sizeof size, "%u", info->subgroup_size);
     say(context, "vk_subgroup_size", size);

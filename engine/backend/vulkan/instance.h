@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "backend/vulkan/coopmat.h"
+#include "backend/vulkan/coopmat2.h"
 #include "backend/vulkan/loader.h"
 
 #define VK_DEVICES_MAX 16
@@ -21,6 +22,7 @@ struct vk_instance {
     struct vk_functions vk;
     VkDebugUtilsMessengerEXT messenger;
     bool validate;
+    uint32_t api_version;    /* 1.3 where the loader has it, else 1.2 */
     uint32_t layer_version;  /* of the specification that the validation layer knows */
     atomic_uint messages;    /* warnings and errors of the validation layer */
     char first_message[512]; /* the first of them; stable once messages > 0 was read */
@@ -44,6 +46,7 @@ struct vk_device_info {
     bool memory_budget;      /* it tells what each heap may still give */
     char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;
+    struct vk_coopmat2 coopmat2;
     uint32_t subgroup_size;
     bool subgroups_full;  /* VK_EXT_subgroup_size_control: a pipeline may ask for subgroups without idle invocations */
     bool subgroups_fixed; /* and for those of subgroup_size */

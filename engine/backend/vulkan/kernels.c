@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/vulkan/cm2_tiles.h"
+
 #define ANY SIZE_MAX
 
-static const char *const family_names[] = {"auto", "simple", "tiled", "gemv", "split", "cm"};
+static const char *const family_names[] = {"auto", "simple", "tiled", "gemv", "split", "cm", "cm2"};
 _Static_assert(sizeof family_names / sizeof family_names[0] == VK_FAMILY_COUNT, "each family has a name");
 
 const char *vk_family_name(enum vk_family family)
@@ -150,9 +152,9 @@ static const struct rule {
     bool idle;
 } rules[] = {
     {VK_FAMILY_GEMV, 1, 4, 5, ANY, 64, false},      {VK_FAMILY_GEMV, 1, ANY, 1, 4, 256, false},
-    {VK_FAMILY_CM, 16, ANY, 16, ANY, 16, false},    {VK_FAMILY_SPLIT, 8, ANY, 32, ANY, 2048, true},
-    {VK_FAMILY_TILED, 64, ANY, 32, ANY, 16, false}, {VK_FAMILY_TILED, 16, ANY, 32, ANY, 32, false},
-    {VK_FAMILY_SIMPLE, 0, ANY, 0, ANY, 0, false},
+    {VK_FAMILY_CM2, 64, ANY, 64, ANY, 64, false},   {VK_FAMILY_CM, 16, ANY, 16, ANY, 16, false},
+    {VK_FAMILY_SPLIT, 8, ANY, 32, ANY, 2048, true}, {VK_FAMILY_TILED, 64, ANY, 32, ANY, 16, false},
+    {VK_FAMILY_TILED, 16, ANY, 32, ANY, 32, false}, {VK_FAMILY_SIMPLE, 0, ANY, 0, ANY, 0, false},
 };
 
 static bool rule_holds(const struct vk_kernels *k, const struct rule *r, const struct vk_product_shape *s)
@@ -193,6 +195,8 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
                shape->depth >= 2 * SPLITS_DEPTH;
     case VK_FAMILY_CM:
         return groups && k->cm;
+    case VK_FAMILY_CM2:
+        return vk_cm2_fits(k, shape);
     default:
         return false;
     }
@@ -231,6 +235,16 @@ static uint32_t cm_sums_bytes(const struct vk_kernels *k, const struct cm_tile *
 uint32_t vk_cm_tiles(void)
 {
     return CM_TILES;
+}
+
+uint32_t vk_tiles_of(enum vk_family family)
+{
+    return family == VK_FAMILY_CM ? CM_TILES : family == VK_FAMILY_CM2 ? vk_cm2_tiles() : 0;
+}
+
+bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t number)
+{
+    return family == VK_FAMILY_CM2 ? vk_cm2_tile_fits(k, number) : vk_cm_tile_fits(k, number);
 }
 
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number)
@@ -281,13 +295,17 @@ static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, c
     return wanted > SPLITS_MAX ? SPLITS_MAX : (uint32_t)wanted;
 }
 
-static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_shape *s, struct vk_choice *c)
+/* 1 + the number of the tile that was asked for, or that the table has; 0 = neither. */
+static uint32_t tile_asked(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *s)
 {
     const uint8_t tuned = k->tuned[vk_class_of(s)];
-    uint32_t number = k->tile > 0                                                 ? k->tile - 1
-                      : vk_tuned_family(tuned) == VK_FAMILY_CM && tuned >> 4 != 0 ? (uint32_t)(tuned >> 4) - 1
-                                                                                  : cm_by_rule(k, s);
-    number = vk_cm_tile_fits(k, number) ? number : cm_by_rule(k, s);
+    return k->tile > 0 ? k->tile : vk_tuned_family(tuned) == family ? tuned >> 4 : 0;
+}
+
+static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_shape *s, struct vk_choice *c)
+{
+    const uint32_t asked = tile_asked(k, VK_FAMILY_CM, s);
+    uint32_t number = asked > 0 && vk_cm_tile_fits(k, asked - 1) ? asked - 1 : cm_by_rule(k, s);
     const struct cm_tile *t = &cm_tiles[number];
     c->tile = t->rows;
     c->outs = t->outs;
@@ -313,15 +331,19 @@ enum vk_family vk_tuned_family(uint8_t tuned)
 
 bool vk_tuned_valid(uint8_t tuned)
 {
-    return (tuned & 15u) < VK_FAMILY_COUNT && tuned >> 4 <= CM_TILES &&
-           (tuned >> 4 == 0 || (tuned & 15u) == VK_FAMILY_CM);
+    const uint32_t family = tuned & 15u, tile = tuned >> 4;
+    return family < VK_FAMILY_COUNT && tile <= vk_tiles_of((enum vk_family)family);
 }
 
 void vk_tuned_text(uint8_t tuned, char *text, size_t bytes)
 {
     const uint32_t number = tuned >> 4;
-    if (number == 0 || number > CM_TILES) {
+    if (number == 0 || !vk_tuned_valid(tuned)) {
         snprintf(text, bytes, "%s", vk_family_name(vk_tuned_family(tuned)));
+        return;
+    }
+    if (vk_tuned_family(tuned) == VK_FAMILY_CM2) {
+        vk_cm2_tile_text(number - 1, text, bytes);
         return;
     }
     const struct cm_tile *t = &cm_tiles[number - 1];
@@ -340,6 +362,10 @@ struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family,
     }
     if (family == VK_FAMILY_CM) {
         cm_tile_choose(k, s, &c);
+    }
+    if (family == VK_FAMILY_CM2) {
+        c.swizzle = classes[k->device].swizzle;
+        vk_cm2_choose(k, s, tile_asked(k, family, s), classes[k->device].workgroups, &c);
     }
     return c;
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/vulkan/coopmat2.h"
 #include "penstock/engine.h"
 
 enum vk_family {
@@ -21,9 +22,10 @@ enum vk_family {
     VK_FAMILY_GEMV,   /* a workgroup shares the depth of a few rows or columns */
     VK_FAMILY_SPLIT,  /* tiled, the depth cut in pieces whose sums are added in a fixed order */
     VK_FAMILY_CM,     /* cooperative matrices: f16 in, f32 sums */
+    VK_FAMILY_CM2,    /* the same, of a whole workgroup */
     VK_FAMILY_COUNT
 };
-const char *vk_family_name(enum vk_family family); /* "auto", "simple", "tiled", "gemv", "split", "cm" */
+const char *vk_family_name(enum vk_family family); /* "auto", "simple", "tiled", "gemv", "split", "cm", "cm2" */
 /* False when there is no family of this name. NULL is auto. */
 bool vk_family_read(const char *name, enum vk_family *ret_family);
 
@@ -66,13 +68,16 @@ struct vk_kernels {
     enum vk_family only; /* AUTO, or the one asked for wherever it can run */
     enum vk_conv conv;   /* for a convolution: which kernels, before `only`; AUTO for other products */
     bool cm;             /* the device has the matrices and the precision wants them */
+    bool cm2;            /* and those of a workgroup */
     uint32_t
         subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
     uint32_t invocations, shared_bytes;
     uint32_t matrix_rows, matrix_outs, matrix_depth; /* of a cooperative matrix; 0 = 16 */
-    uint32_t splits;                                 /* of family `cm`: pieces of the depth; 0 = by the rules */
-    uint32_t
-        tile; /* of family `cm`: 1 + its number in the list of tiles, where it fits; 0 = as tuned, else by the rules */
+    struct vk_granule cm2_granules[VK_GRANULES];     /* of family `cm2`, as cm2_side_most */
+    uint32_t cm2_side_most;
+    uint32_t cm2_off; /* bit 1u << number: its tiles that failed their self-test */
+    uint32_t splits;  /* of families `cm` and `cm2`: pieces of the depth; 0 = by the rules */
+    uint32_t tile;    /* of both: 1 + its number in the family's list, where it fits; 0 = as tuned, else by the rules */
     uint8_t tuned[VK_CLASSES]; /* vk_tuned_of */
     uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
     uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
@@ -81,16 +86,19 @@ struct vk_kernels {
     uint32_t ops_off;          /* enum vk_off: operators that the device computes wrong by every kernel */
 };
 
-/* One entry of the table: a family, and for `cm` 1 + the number of its tile; 0 = by the rules. */
+/* One entry of the table: a family, and for `cm` and `cm2` 1 + the number of its tile; 0 = by the rules. */
 uint8_t vk_tuned_of(enum vk_family family, uint32_t tile);
 enum vk_family vk_tuned_family(uint8_t tuned);
 bool vk_tuned_valid(uint8_t tuned);
 
-/* Tiles of family `cm`. */
+/* Tiles of a family: 0 of those that have none. */
+uint32_t vk_tiles_of(enum vk_family family);
+bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t number);
+/* Of family `cm`. */
 uint32_t vk_cm_tiles(void);
 /* The tile fits the device's limits. */
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number);
-/* "cm 128x128x32"; of other families their name. */
+/* "cm 128x128x32", "cm2 128x256x64"; of other families their name. */
 void vk_tuned_text(uint8_t tuned, char *text, size_t bytes);
 
 /* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes. */
@@ -101,14 +109,15 @@ static inline uint32_t vk_bytes_bit(enum vk_family family, bool dot)
 
 struct vk_choice {
     enum vk_family family;
-    uint32_t tile;    /* rows of an invocation; CM: of a workgroup, 32 to 256 */
-    uint32_t splits;  /* SPLIT, CM: pieces of the depth; else 1 */
-    uint32_t outs;    /* CM: outputs of a workgroup, 64 to 256 */
-    uint32_t width;   /* CM: outputs of a subgroup, 32 or 64 */
-    uint32_t down;    /* CM: rows of subgroups */
-    uint32_t depth;   /* CM: of a step, 16 to 64 */
-    uint32_t stages;  /* CM: of shared memory, 1 or 2 */
-    uint32_t swizzle; /* CM: rows of tiles in a band of workgroups; 0 = no bands */
+    uint32_t tile;        /* rows of an invocation; CM, CM2: of a workgroup, 32 to 256 */
+    uint32_t splits;      /* SPLIT, CM, CM2: pieces of the depth; else 1 */
+    uint32_t outs;        /* CM, CM2: outputs of a workgroup, 32 to 256 */
+    uint32_t width;       /* CM: outputs of a subgroup, 32 or 64 */
+    uint32_t down;        /* CM: rows of subgroups */
+    uint32_t depth;       /* CM, CM2: of a step, 16 to 64 */
+    uint32_t stages;      /* CM: of shared memory, 1 or 2 */
+    uint32_t swizzle;     /* CM, CM2: rows of tiles in a band of workgroups; 0 = no bands */
+    uint32_t invocations; /* CM2: of a workgroup */
 };
 
 /* The family can run this shape at all. */

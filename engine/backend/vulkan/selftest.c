@@ -81,8 +81,7 @@ static double error_of(const struct trial *t)
     return worst;
 }
 
-/* *ret_error: the largest, by the kernels that the backend is set to. */
-static enum pen_status shape_test(struct backend *b, const struct vk_product_shape *s, double *ret_error,
+enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_shape *s, const char *name, double *worst,
                                   struct pen_error *reterr)
 {
     struct trial t;
@@ -93,8 +92,9 @@ static enum pen_status shape_test(struct backend *b, const struct vk_product_sha
     const void *in[] = {t.x, t.w};
     status = vk_single_run(&t.single, in, t.y, reterr);
     if (status == PEN_OK) {
-        vk_selftest_spoil(vk_family_name(b->kernels.only), t.y, s->groups * s->rows * s->outs * sizeof *t.y);
-        *ret_error = error_of(&t);
+        vk_selftest_spoil(name, t.y, s->groups * s->rows * s->outs * sizeof *t.y);
+        const double error = error_of(&t);
+        *worst = error > *worst || isnan(error) ? error : *worst;
     }
     trial_fini(&t);
     return status;
@@ -110,12 +110,10 @@ static enum pen_status family_test(struct backend *b, enum vk_family family, boo
     enum pen_status status = PEN_OK;
     for (size_t i = 0; i < (all ? SHAPES : 1) && status == PEN_OK && worst <= bound; i++) {
         bool batch = shapes[i].kind == VK_PRODUCT_BATCH;
-        double error = 0.0;
         if (vk_family_fits(&b->kernels, family, &shapes[i]) && (!batch || KEPT(vulkan_MatMul))) {
             b->kernels.only = family;
-            status = shape_test(b, &shapes[i], &error, reterr);
+            status = vk_selftest_shape(b, &shapes[i], vk_family_name(family), &worst, reterr);
             b->kernels.only = only;
-            worst = error > worst || isnan(error) ? error : worst;
             tried = true;
         }
     }
@@ -142,6 +140,9 @@ static enum pen_status floats_test(struct backend *b, struct pen_error *reterr)
     b->kernels.device = VK_CLASS_SOFTWARE; /* small products have large tiles, too */
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
         bool named = f == VK_FAMILY_SIMPLE || f == (uint32_t)only;
+        if (f == VK_FAMILY_CM2) {
+            continue; /* selftest_cm2.c */
+        }
         if (named || (only == VK_FAMILY_AUTO && all)) {
             status = family_test(b, (enum vk_family)f, all, reterr);
         }
@@ -155,6 +156,7 @@ enum pen_status vk_selftest(struct backend *b, struct pen_error *reterr)
     enum pen_status status = PEN_OK;
     if (KEPT(vulkan_MatMul) || KEPT(vulkan_Conv)) { /* else a build without products */
         status = floats_test(b, reterr);
+        status = status == PEN_OK ? vk_selftest_cm2(b, reterr) : status;
     }
     if (status == PEN_OK) {
         status = vk_selftest_ops(b, reterr);

@@ -15,12 +15,14 @@ enum shader {
 #define SHADER_MATH(name)     SHADER_##name,
 #define SHADER_HALF(name)     SHADER_##name,
 #define SHADER_MATRICES(name) SHADER_##name,
+#define SHADER_KEPT(name)     SHADER_##name,
 #define SHADER_INT(name)      SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
 #undef SHADER_MATH
 #undef SHADER_HALF
 #undef SHADER_MATRICES
+#undef SHADER_KEPT
 #undef SHADER_INT
     SHADER_COUNT
 };

@@ -23,7 +23,7 @@ static uint64_t now_ns(void)
 
 struct candidate {
     enum vk_family family;
-    uint32_t tile; /* of family `cm`: 1 + its number; 0 = by the rules */
+    uint32_t tile; /* of families that have some: 1 + its number; 0 = by the rules */
     struct exec *exec;
     uint64_t best_ns; /* of a run of REPEATS products */
 };
@@ -92,12 +92,12 @@ static enum pen_status candidates_make(struct backend *b, const struct vk_seen *
     const struct vk_kernels asked = b->kernels;
     b->repeats = REPEATS;
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
-        const uint32_t tiles = f == VK_FAMILY_CM ? vk_cm_tiles() : 0;
+        const uint32_t tiles = vk_tiles_of((enum vk_family)f);
         if (!vk_family_fits(&asked, (enum vk_family)f, &seen->shape)) {
             continue;
         }
         for (uint32_t t = 0; t <= tiles && status == PEN_OK; t++) {
-            if (t == 0 || vk_cm_tile_fits(&asked, t - 1)) {
+            if (t == 0 || vk_tile_fits(&asked, (enum vk_family)f, t - 1)) {
                 status = candidate_add(b, (enum vk_family)f, t, m, reterr);
             }
         }

@@ -52,7 +52,7 @@ struct pen_vulkan_options {
     bool allow_software;   /* devices that compute on the CPU count too: for tests */
     const char *cache_dir; /* compiled pipelines are kept here between processes; NULL = nowhere */
     const char *
-        kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm"; NULL = auto */
+        kernels; /* "auto" (by device, shape and what was tuned), "simple", "tiled", "gemv", "split", "cm", "cm2"; NULL = auto */
     const char
         *conv; /* the same for convolutions alone: "auto" (as `kernels` says), "direct", "gemm", "cm"; NULL = auto */
     enum pen_vk_layout layout;
@@ -289,7 +289,7 @@ uint64_t pen_session_compared(const struct pen_session *session);
 
 /* ---- tuning ----------------------------------------------------------------------------------------------------------------------- */
 
-#define PEN_TUNE_FAMILIES 24 /* kernels of one row: families, and tiles of cooperative matrices */
+#define PEN_TUNE_FAMILIES 32 /* kernels of one row: families, and tiles of cooperative matrices */
 
 /* One class of products: the times of the kernels that can run it, on the largest product of the class that a session has prepared. Texts are borrowed for the call. */
 struct pen_tune_row {

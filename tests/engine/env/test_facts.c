@@ -158,7 +158,8 @@ enum needs {
     NEEDS_MODEL = 512,
     NEEDS_SUBGROUPS = 1024,
     NEEDS_TIMELINE = 2048,
-    NEEDS_COUNT = 12
+    NEEDS_COOPMAT2 = 4096,
+    NEEDS_COUNT = 13
 };
 
 static unsigned lacks;
@@ -184,7 +185,8 @@ static VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, const char *
         unsigned need;
     } rows[] = {{"VK_KHR_push_descriptor", NEEDS_PUSH},
                 {"VK_KHR_shader_integer_dot_product", 0},
-                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT}};
+                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT},
+                {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2}};
     uint32_t room = *count;
     (void)device;
     (void)layer;
@@ -226,6 +228,8 @@ static void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysicalDeviceFe
             ((VkPhysicalDeviceShaderIntegerDotProductFeatures *)s)->shaderIntegerDotProduct = has(NEEDS_DOT8);
         } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV) {
             ((VkPhysicalDeviceCooperativeMatrixFeaturesNV *)s)->cooperativeMatrix = VK_TRUE;
+        } else if (l->type == (VkStructureType)1000593000) {
+            memset(l + 1, 0xFF, sizeof(struct vk_coopmat2_bits) - sizeof *l); /* all features */
         }
     }
 }
@@ -245,6 +249,8 @@ static void VKAPI_CALL tell_properties(VkPhysicalDevice device, VkPhysicalDevice
         } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES) {
             ((VkPhysicalDeviceShaderIntegerDotProductProperties *)s)->integerDotProduct4x8BitPackedSignedAccelerated =
                 has(NEEDS_DOT8_FAST);
+        } else if (l->type == (VkStructureType)1000593002) {
+            ((uint32_t *)(l + 1))[1] = 512; /* the longest side */
         }
     }
 }
@@ -275,14 +281,33 @@ static VkResult VKAPI_CALL list_matrices(VkPhysicalDevice device, uint32_t *coun
     return VK_SUCCESS;
 }
 
+/* f16 with f32 sums and f16 results, in workgroups of 128 and 256. */
+static VkResult VKAPI_CALL list_flexible(VkPhysicalDevice device, uint32_t *count, void *list)
+{
+    (void)device;
+    *count = 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t sum = i % 2, invocations = i < 2 ? 128 : 256;
+        const uint32_t row[] = {16, 16, 16, 0, 0, sum, sum, 0, VK_SCOPE_WORKGROUP_NV, invocations};
+        memcpy((uint8_t *)list + i * (sizeof(struct link) + sizeof row) + sizeof(struct link), row, sizeof row);
+    }
+    return VK_SUCCESS;
+}
+
 static PFN_vkVoidFunction VKAPI_CALL function_find(VkInstance instance, const char *name)
 {
     union {
         PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV list;
         PFN_vkVoidFunction any;
     } f = {list_matrices};
+    union {
+        VkResult(VKAPI_PTR *list)(VkPhysicalDevice device, uint32_t *count, void *list);
+        PFN_vkVoidFunction any;
+    } g = {list_flexible};
     (void)instance;
-    return strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV") == 0 ? f.any : NULL;
+    return strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV") == 0                     ? f.any
+           : strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV") == 0 ? g.any
+                                                                                                     : NULL;
 }
 
 static struct vk_device_info device_without(unsigned what)
@@ -357,6 +382,35 @@ Test(facts, vk_coopmat_vk_coopmat_kinds)
     cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32", "they are there");
     info = device_without(NEEDS_COOPMAT);
     cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "none");
+}
+
+/* It takes KHR's matrices, Vulkan 1.3 on both sides, the extension, and no layer from before it. */
+Test(facts, vk_coopmat2)
+{
+    struct vk_instance in = {.vk = {.GetInstanceProcAddr = function_find,
+                                    .EnumerateDeviceExtensionProperties = list_extensions,
+                                    .GetPhysicalDeviceFeatures2 = tell_features,
+                                    .GetPhysicalDeviceProperties2 = tell_properties},
+                             .api_version = VK_API_VERSION_1_3};
+    struct vk_device_info info = device_without(0);
+    cr_expect_str_eq(value_of(&info, "vk_coopmat2"), "none", "a driver of 1.2, and matrices of NV");
+    info.coopmat.kind = VK_COOPMAT_KHR;
+    info.api_version = VK_API_VERSION_1_3;
+    vk_coopmat2_read(&in, &info);
+    cr_expect_str_eq(value_of(&info, "vk_coopmat2"), "tensor 128: 16x16x16, 256: 16x16x16");
+    cr_expect_eq(info.coopmat2.side_most, 512u);
+    for (int without = 0; without < 5; without++) {
+        struct vk_instance other = in;
+        struct vk_device_info device = info;
+        lacks = without == 0 ? NEEDS_COOPMAT2 : 0;
+        device.coopmat.kind = without == 1 ? VK_COOPMAT_NV : VK_COOPMAT_KHR;
+        device.api_version = without == 2 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3;
+        other.api_version = without == 3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3;
+        other.validate = without == 4;
+        other.layer_version = VK_MAKE_API_VERSION(0, 1, 3, 290);
+        vk_coopmat2_read(&other, &device);
+        cr_expect_str_eq(value_of(&device, "vk_coopmat2"), "none", "without %d", without);
+    }
 }
 
 Test(facts, vk_subgroup_size_vk_timeline)

@@ -34,7 +34,7 @@ void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct 
     }
     struct vk_product end = {.bias = VK_CELL_NONE, .act = vk_act_read(b->n)}; /* what follows the sums */
     vk_epilogue_apply(b, &end);
-    if (choice.family == VK_FAMILY_CM) {
+    if (choice.family == VK_FAMILY_CM || choice.family == VK_FAMILY_CM2) {
         struct vk_batch p = {.rows = m, .outs = n, .depth = k, .count = count, .end = &end};
         memcpy(p.dim, dim, sizeof dim);
         memcpy(p.x_step, a_step, sizeof a_step);

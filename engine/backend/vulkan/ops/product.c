@@ -139,6 +139,25 @@ static void cooperative_start(struct vk_build *b, struct vk_work *work, const st
     vk_groups(work, (rows + c->tile - 1) / c->tile, (out4 + c->outs / 4 - 1) / (c->outs / 4), groups * c->splits);
 }
 
+static enum shader workgroup_shader(const struct vk_build *b)
+{
+    static const enum shader shaders[] = {[VK_COOPMAT2_NONE] = SHADER_conv_cm2_scalar,
+                                          [VK_COOPMAT2_STAGED] = SHADER_conv_cm2_staged,
+                                          [VK_COOPMAT2_TENSOR] = SHADER_conv_cm2};
+    return shaders[vk_build_coopmat2(b)];
+}
+
+/* As cooperative_start, of conv_cm2.glsl. even: rows of both sides begin at whole eights. */
+static void workgroup_start(struct vk_work *work, const struct vk_choice *c, bool even, bool batch, size_t rows,
+                            size_t out4, size_t groups)
+{
+    const uint32_t specs[] = {c->invocations, c->tile, c->outs, c->depth, c->swizzle, c->splits > 1, batch, even};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        vk_spec(work, specs[i]);
+    }
+    vk_groups(work, (rows + c->tile - 1) / c->tile, (4 * out4 + c->outs - 1) / c->outs, groups * c->splits);
+}
+
 static enum shader cooperative_shader(const struct vk_build *b)
 {
     return vk_build_matrices(b).rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
@@ -160,6 +179,20 @@ static void cooperative(struct vk_build *b, const struct vk_product *p, struct l
     }
 }
 
+static void workgroup(struct vk_build *b, const struct vk_product *p, struct launch *l)
+{
+    const bool pieces = l->choice.splits > 1;
+    l->shader = workgroup_shader(b);
+    if (pieces && !sums_make(b, p, l)) {
+        return;
+    }
+    workgroup_start(product_dispatch(b, p, l), &l->choice, p->group_in % 8 == 0 && l->out4 % 2 == 0, false, l->rows,
+                    l->out4, 1);
+    if (pieces) {
+        sums_add(b, p, l);
+    }
+}
+
 void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c)
 {
     const struct vk_product one = {.w = vk_matrix_window(p->rows, p->depth),
@@ -172,8 +205,12 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
                                    .act = p->end->act,
                                    .adds = p->end->adds,
                                    .residual = p->end->residual};
-    const struct launch l = {
-        .shader = cooperative_shader(b), .choice = *c, .rows = p->rows, .out4 = (p->outs + 3) / 4, .to = p->end->y};
+    const bool whole = c->family == VK_FAMILY_CM2; /* matrices of a workgroup */
+    const struct launch l = {.shader = whole ? workgroup_shader(b) : cooperative_shader(b),
+                             .choice = *c,
+                             .rows = p->rows,
+                             .out4 = (p->outs + 3) / 4,
+                             .to = p->end->y};
     struct vk_work *work = product_dispatch(b, &one, &l);
     for (size_t i = 0; i < 4; i++) {
         vk_push(work, p->dim[i]);
@@ -184,18 +221,19 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
     for (size_t i = 0; i < 4; i++) {
         vk_push(work, p->w_step[i]);
     }
+    if (whole) {
+        workgroup_start(work, c, p->depth % 8 == 0 && p->outs % 8 == 0, true, p->rows, l.out4, p->count);
+        return;
+    }
     const bool plain = p->depth % c->depth == 0 && p->outs % 8 == 0;
     cooperative_start(b, work, c, plain, true, p->rows, l.out4, p->count);
 }
 
 void vk_product(struct vk_build *b, const struct vk_product *p)
 {
-    static void (*const families[VK_FAMILY_COUNT])(struct vk_build *, const struct vk_product *,
-                                                   struct launch *) = {[VK_FAMILY_SIMPLE] = simple,
-                                                                       [VK_FAMILY_TILED] = tiled,
-                                                                       [VK_FAMILY_GEMV] = gemv,
-                                                                       [VK_FAMILY_SPLIT] = split,
-                                                                       [VK_FAMILY_CM] = cooperative};
+    static void (*const families[VK_FAMILY_COUNT])(struct vk_build *, const struct vk_product *, struct launch *) = {
+        [VK_FAMILY_SIMPLE] = simple, [VK_FAMILY_TILED] = tiled,    [VK_FAMILY_GEMV] = gemv,
+        [VK_FAMILY_SPLIT] = split,   [VK_FAMILY_CM] = cooperative, [VK_FAMILY_CM2] = workgroup};
     const struct vk_product_shape shape = shape_of_product(p);
     struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, vk_cell_wide(b, p->weights), p->conv),
                        .rows = shape.rows,

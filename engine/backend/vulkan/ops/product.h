@@ -30,7 +30,7 @@ struct vk_batch {
     uint32_t x, w;                       /* cells */
     const struct vk_product *end;        /* of it: y, bias, act and residual */
 };
-/* By family `cm`. */
+/* By family `cm` or `cm2`. */
 void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c);
 /* matmul.c: y = act(a b) for a batch of matrices; shapes of rank >= 2 of inputs 0 and 1. */
 void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right);

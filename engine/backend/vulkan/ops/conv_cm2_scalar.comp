@@ -1,0 +1,9 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int32 : require
+#include "common.glsl"
+#include "math.glsl"
+#define MATRICES
+#include "product.glsl"
+#include "conv_cm2.glsl"
