@@ -78,11 +78,12 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
-    k->cm = d->coopmat.kind != VK_COOPMAT_NONE ||
-            ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
+    k->cm =
+        d->coopmat.size.rows != 0 || ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
+    k->cm_bytes = d->coopmat.bytes.rows != 0 || k->only == VK_FAMILY_CM;
     cm2_set(k, d);
     const VkPhysicalDeviceLimits *l = &d->limits;
-    k->subgroup = d->coopmat.kind != VK_COOPMAT_NONE ? d->coopmat.size.subgroup : VK_LOCAL / 2;
+    k->subgroup = d->coopmat.size.rows != 0 ? d->coopmat.size.subgroup : VK_LOCAL / 2;
     k->matrix_rows = d->coopmat.size.rows;
     k->matrix_outs = d->coopmat.size.outs;
     k->matrix_depth = d->coopmat.size.depth;
@@ -114,6 +115,7 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     }
     atomic_store(&b->bytes_products[0], 0);
     atomic_store(&b->bytes_products[1], 0);
+    atomic_store(&b->bytes_matrices, 0);
     atomic_store(&b->winograds, 0);
     b->seen =
         status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
@@ -349,6 +351,11 @@ unsigned vk_backend_winograds(const struct backend *b)
 unsigned vk_backend_bytes_products(const struct backend *b, bool dot)
 {
     return atomic_load(&b->bytes_products[dot]);
+}
+
+unsigned vk_backend_bytes_matrices(const struct backend *b)
+{
+    return atomic_load(&b->bytes_matrices);
 }
 
 bool vk_backend_bytes_dot(struct backend *b, bool dot)

@@ -33,6 +33,7 @@ unsigned vk_backend_products(const struct backend *b, unsigned family);
 unsigned vk_backend_winograds(const struct backend *b); /* convolutions of them that run by Winograd's method */
 /* Products of bytes of the execs made so far, by plain kernels or by those that multiply four at once. */
 unsigned vk_backend_bytes_products(const struct backend *b, bool dot);
+unsigned vk_backend_bytes_matrices(const struct backend *b); /* those by family `cm`, which are in neither number */
 /* For execs made from now on: leaves out the kernels that multiply four bytes at once, or not. Gives whether they are used then. */
 bool vk_backend_bytes_dot(struct backend *b, bool dot);
 /* The fault seam: a test replaces members to make the current device fail. Not while anything runs. */

@@ -69,6 +69,11 @@ enum vk_coopmat2_form vk_build_coopmat2(const struct vk_build *b)
     return b->exec->weights->device->coopmat2.form;
 }
 
+struct vk_matrix_size vk_build_byte_matrices(const struct vk_build *b)
+{
+    return b->exec->weights->device->coopmat.bytes;
+}
+
 bool vk_build_f16(const struct vk_build *b)
 {
     return b->exec->weights->device->f16 && !b->wide;

@@ -22,27 +22,34 @@ typedef VkResult(VKAPI_PTR *khr_list_function)(VkPhysicalDevice device, uint32_t
 
 #define LIST_MOST 256u
 
-enum { TYPE_F16 = 0, TYPE_F32 = 1, SCOPE_SUBGROUP = 3 };
+enum { SCOPE_SUBGROUP = 3 };
 
-static bool suits(const struct vk_coopmat_property *p)
+/* Types as the extensions number them. */
+static const struct {
+    uint32_t element, sum;
+    uint32_t bytes; /* of an element */
+} elements[] = {[VK_MATRIX_HALVES] = {0, 1, 2}, [VK_MATRIX_BYTES] = {3, 5, 1}};
+
+static bool suits(const struct vk_coopmat_property *p, enum vk_matrix_of of)
 {
-    return p->a == TYPE_F16 && p->b == TYPE_F16 && p->c == TYPE_F32 && p->result == TYPE_F32 &&
-           p->scope == SCOPE_SUBGROUP && p->m > 0 && p->n >= 8 && p->k >= 8 && 32 % p->m == 0 && 32 % p->n == 0 &&
-           32 % p->k == 0; /* shared memory is written in eights */
+    const uint32_t element = elements[of].element, sum = elements[of].sum;
+    return p->a == element && p->b == element && p->c == sum && p->result == sum && p->scope == SCOPE_SUBGROUP &&
+           p->m > 0 && p->n >= 8 && p->k >= 8 && 32 % p->m == 0 && 32 % p->n == 0 &&
+           64 / elements[of].bytes % p->k == 0; /* shared memory is written in eights */
 }
 
 /* How much a size is wanted. */
-static uint32_t worth(const struct vk_coopmat_property *p)
+static uint32_t worth(const struct vk_coopmat_property *p, enum vk_matrix_of of)
 {
-    return p->m == 16 && p->n == 16 && p->k == 16 ? UINT32_MAX : p->m * p->n * p->k;
+    return p->m == 16 && p->n == 16 && p->k * elements[of].bytes == 32 ? UINT32_MAX : p->m * p->n * p->k;
 }
 
-bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uint32_t subgroup,
+bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, enum vk_matrix_of of, uint32_t subgroup,
                      struct vk_matrix_size *ret_size)
 {
     const struct vk_coopmat_property *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        if (suits(&list[i]) && (best == NULL || worth(&list[i]) > worth(best))) {
+        if (suits(&list[i], of) && (best == NULL || worth(&list[i], of) > worth(best, of))) {
             best = &list[i];
         }
     }
@@ -53,7 +60,7 @@ bool vk_coopmat_pick(const struct vk_coopmat_property *list, uint32_t count, uin
     return true;
 }
 
-#define SHARED_BYTES 28672u /* of conv_cm.glsl, rounded up */
+#define SHARED_BYTES 28672u /* of conv_cm.glsl and qconv_cm.glsl, rounded up */
 
 bool vk_coopmat_limits(uint32_t subgroup, const VkPhysicalDeviceLimits *limits)
 {
@@ -140,6 +147,17 @@ void vk_coopmat_kinds_text(const struct vk_coopmat_property *list, uint32_t coun
     }
 }
 
+/* Sizes that suit, where the shaders with them have all that they need. False: none. */
+static bool sizes_pick(const struct vk_coopmat_property *list, uint32_t count, bool khr, struct vk_device_info *info)
+{
+    struct vk_coopmat *c = &info->coopmat;
+    const bool halves = info->f16_storage && info->f16_math &&
+                        vk_coopmat_pick(list, count, VK_MATRIX_HALVES, info->subgroup_size, &c->size);
+    const bool bytes =
+        khr && info->i8_arithmetic && vk_coopmat_pick(list, count, VK_MATRIX_BYTES, info->subgroup_size, &c->bytes);
+    return halves || bytes;
+}
+
 /* The extension and its feature are there; whether it lists a size that suits. */
 static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum vk_coopmat_kind kind)
 {
@@ -157,7 +175,7 @@ static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum 
     if (feature.nv.cooperativeMatrix && info->coopmat_kinds[0] == '\0') {
         vk_coopmat_kinds_text(list, count, info->coopmat_kinds, sizeof info->coopmat_kinds);
     }
-    return feature.nv.cooperativeMatrix && vk_coopmat_pick(list, count, info->subgroup_size, &info->coopmat.size);
+    return feature.nv.cooperativeMatrix && sizes_pick(list, count, khr, info);
 }
 
 /* A validation layer from before the extension takes every use of it for an error. */
@@ -170,8 +188,7 @@ void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const 
 {
     bool khr = layer_knows_khr(in) && info->subgroups_full && kind_read(in, info, VK_COOPMAT_KHR);
     bool nv = !khr && kind_read(in, info, VK_COOPMAT_NV);
-    bool usable =
-        info->f16_storage && info->f16_math && info->memory_model && vk_coopmat_limits(info->subgroup_size, limits);
+    bool usable = info->memory_model && vk_coopmat_limits(info->subgroup_size, limits);
     if (!usable || (!khr && !nv)) {
         info->coopmat = (struct vk_coopmat){0};
         return;
@@ -184,8 +201,15 @@ void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes)
     if (c->kind == VK_COOPMAT_NONE) {
         snprintf(text, bytes, "none");
     } else {
-        snprintf(text, bytes, "%s %ux%ux%u", c->kind == VK_COOPMAT_KHR ? "khr" : "nv", c->size.rows, c->size.outs,
-                 c->size.depth);
+        const struct vk_matrix_size *halves = &c->size, *whole = &c->bytes;
+        int used = snprintf(text, bytes, "%s", c->kind == VK_COOPMAT_KHR ? "khr" : "nv");
+        if (halves->rows != 0) {
+            used += snprintf(text + used, bytes - (size_t)used, " %ux%ux%u", halves->rows, halves->outs, halves->depth);
+        }
+        if (whole->rows != 0) {
+            snprintf(text + used, bytes - (size_t)used, "%s bytes %ux%ux%u", halves->rows != 0 ? "," : "", whole->rows,
+                     whole->outs, whole->depth);
+        }
     }
 }
 

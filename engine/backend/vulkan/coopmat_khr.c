@@ -11,6 +11,7 @@ enum {
     OP_EXTENSION = 10,
     OP_CAPABILITY = 17,
     OP_TYPE_INT = 21,
+    OP_CONSTANT_TRUE = 41,
     OP_CONSTANT = 43,
     OP_LOAD = 61,
     OP_TYPE_NV = 5358,
@@ -26,6 +27,9 @@ enum {
     CAPABILITY_KHR = 6022
 };
 
+/* Of a product: all four matrices are of signed whole numbers. */
+#define SIGNED_COMPONENTS 15u
+
 enum use { USE_LEFT, USE_RIGHT, USE_SUM, USE_COUNT, USE_UNKNOWN };
 
 struct module {
@@ -35,7 +39,8 @@ struct module {
     uint32_t *type_of;  /* [bound] the type of a result; 0 = none */
     uint8_t *use_of;    /* [bound] of a matrix type */
     uint32_t constants; /* ids from here: 0, 1, 2 as 32-bit unsigned */
-    uint32_t uint_type;
+    uint32_t uint_type, true_id;
+    bool whole; /* the matrices are of signed whole numbers */
     uint32_t *out;
     size_t out_count;
 };
@@ -57,6 +62,17 @@ static bool id_fits(const struct module *m, uint32_t id)
     return id != 0 && id < m->bound;
 }
 
+/* A type of signed whole numbers. */
+static bool is_signed(const struct module *m, uint32_t type)
+{
+    for (size_t at = HEADER; at < m->count && length_at(m, at) > 0; at += length_at(m, at)) {
+        if (op_at(m, at) == OP_TYPE_INT && length_at(m, at) == 4 && m->words[at + 1] == type) {
+            return m->words[at + 3] == 1;
+        }
+    }
+    return false;
+}
+
 /* Types of loads and products, and by the products the use of each type: M x K left, K x N right, M x N sum are three types of the shader. */
 static bool uses_find(struct module *m)
 {
@@ -69,6 +85,12 @@ static bool uses_find(struct module *m)
         }
         if (op == OP_TYPE_INT && length == 4 && w[2] == 32 && w[3] == 0) {
             m->uint_type = w[1];
+        }
+        if (op == OP_CONSTANT_TRUE && length == 3) {
+            m->true_id = w[2];
+        }
+        if (op == OP_TYPE_NV && length == 6) {
+            m->whole = is_signed(m, w[2]);
         }
         if ((op == OP_LOAD || op == OP_LOAD_NV || op == OP_MUL_ADD_NV) && length >= 4 && id_fits(m, w[2])) {
             m->type_of[w[2]] = w[1];
@@ -103,7 +125,7 @@ static void put_all(struct module *m, const uint32_t *words, size_t count)
     m->out_count += count;
 }
 
-/* Behind the type of unsigned ints: the constants 0, 1, 2, uses and the layout by rows. */
+/* Behind the type of unsigned ints: the constants 0, 1, 2, uses and the layouts by rows and by columns. */
 static void constants_put(struct module *m)
 {
     for (uint32_t i = 0; i < USE_COUNT; i++) {
@@ -140,7 +162,12 @@ static bool type_put(struct module *m, const uint32_t *w, size_t length)
     return true;
 }
 
-/* type, result, pointer, stride, by columns, access... -> type, result, pointer, layout, stride, access... The shader's are all by rows. */
+static void layout_put(struct module *m, uint32_t by_columns)
+{
+    put(m, m->constants + (by_columns == m->true_id ? 1 : 0));
+}
+
+/* type, result, pointer, stride, by columns, access... -> type, result, pointer, layout, stride, access... */
 static bool load_put(struct module *m, const uint32_t *w, size_t length)
 {
     if (length < 6) {
@@ -148,7 +175,7 @@ static bool load_put(struct module *m, const uint32_t *w, size_t length)
     }
     put_op(m, OP_LOAD_KHR, length);
     put_all(m, w + 1, 3);
-    put(m, m->constants);
+    layout_put(m, w[5]);
     put(m, w[4]);
     put_all(m, w + 6, length - 6);
     return true;
@@ -162,7 +189,7 @@ static bool store_put(struct module *m, const uint32_t *w, size_t length)
     }
     put_op(m, OP_STORE_KHR, length);
     put_all(m, w + 1, 2);
-    put(m, m->constants);
+    layout_put(m, w[4]);
     put(m, w[3]);
     put_all(m, w + 5, length - 5);
     return true;
@@ -190,8 +217,11 @@ static bool instruction_put(struct module *m, const uint32_t *w, size_t length)
     case OP_STORE_NV:
         return store_put(m, w, length);
     case OP_MUL_ADD_NV:
-        put_op(m, OP_MUL_ADD_KHR, length);
+        put_op(m, OP_MUL_ADD_KHR, length + m->whole);
         put_all(m, w + 1, length - 1);
+        if (m->whole) {
+            put(m, SIGNED_COMPONENTS);
+        }
         return true;
     default:
         put_all(m, w, length);

@@ -63,7 +63,7 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                                .queueCount = 1,
                                                .pQueuePriorities = &priority}};
     union vk_coopmat_feature coopmat;
-    bool half_math = d->form == SHADER_F16_MATH || d->coopmat.kind != VK_COOPMAT_NONE;
+    bool half_math = d->form == SHADER_F16_MATH || d->coopmat.size.rows != 0;
     struct vk_coopmat2_switch coopmat2;
     const char *extensions[4];
     uint32_t extension_count = 0;
@@ -94,6 +94,7 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                             .timelineSemaphore = VK_TRUE,
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .shaderFloat16 = half_math,
+                                            .shaderInt8 = d->coopmat.bytes.rows != 0,
                                             .vulkanMemoryModel = d->coopmat.kind != VK_COOPMAT_NONE};
     /* f16 tensors of the graph are moved and cast in every precision. */
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
@@ -126,7 +127,7 @@ uint32_t vk_precisions(const struct vk_device_info *info)
 {
     uint32_t has = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_INT8; /* bytes: a device without them is unfit */
     has |= info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0;
-    has |= info->coopmat.kind != VK_COOPMAT_NONE ? 1u << PEN_PRECISION_F16_MMA : 0;
+    has |= info->coopmat.size.rows != 0 ? 1u << PEN_PRECISION_F16_MMA : 0;
     return has | (info->f16_storage && info->f16_math ? 1u << PEN_PRECISION_F16_MATH : 0);
 }
 
@@ -146,8 +147,11 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->dot8 = info->dot8_listed;
     d->f16 = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
     d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;
-    if (d->f16 && precision != PEN_PRECISION_F16_STORAGE) {
-        d->coopmat = info->coopmat;
+    d->coopmat = info->coopmat; /* products of bytes are in every precision */
+    if (!d->f16 || precision == PEN_PRECISION_F16_STORAGE) {
+        d->coopmat.size = (struct vk_matrix_size){0};
+        d->coopmat.kind = d->coopmat.bytes.rows != 0 ? d->coopmat.kind : VK_COOPMAT_NONE;
+    } else {
         d->coopmat2 = info->coopmat2;
     }
     pthread_mutex_init(&d->queue_lock, NULL);

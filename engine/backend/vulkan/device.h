@@ -34,7 +34,7 @@ struct vk_device {
     uint32_t timestamp_bits;
     bool f16; /* floats are stored as f16 */
     enum shader_form form;
-    struct vk_coopmat coopmat;   /* switched on; NONE unless the precision wants it */
+    struct vk_coopmat coopmat;   /* switched on: that of halves only where the precision wants it */
     struct vk_coopmat2 coopmat2; /* with coopmat */
     bool dot8;                   /* VK_KHR_shader_integer_dot_product is switched on */
     atomic_bool lost;

@@ -266,10 +266,11 @@ void vk_features_say(const struct vk_device_info *info, void (*say)(void *contex
                     {"vk_i8_math", info->i8_storage && info->i8_arithmetic && info->dot8},
                     {"vk_push_descriptors", info->push_descriptors},
                     {"vk_buffer_address", info->buffer_address},
-                    {"vk_coopmat_f16f32", info->coopmat.kind != VK_COOPMAT_NONE},
+                    {"vk_coopmat_f16f32", info->coopmat.size.rows != 0},
+                    {"vk_coopmat_s8s32", info->coopmat.bytes.rows != 0},
                     {"vk_subgroup_arith", info->subgroup_arith},
                     {"vk_timeline", true}}; /* without it the device is unfit */
-    char coopmat[32], coopmat2[64], size[16];
+    char coopmat[64], coopmat2[64], size[16];
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         say(context, features[i].name, features[i].there ? "on" : "off");
     }

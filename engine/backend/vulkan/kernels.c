@@ -157,10 +157,16 @@ static const struct rule {
     {VK_FAMILY_TILED, 16, ANY, 32, ANY, 32, false}, {VK_FAMILY_SIMPLE, 0, ANY, 0, ANY, 0, false},
 };
 
+/* A matrix of bytes is twice as deep. */
+static size_t depth_least(const struct vk_kernels *k, const struct rule *r)
+{
+    return r->family == VK_FAMILY_CM && k->weights == VK_WEIGHTS_BYTES ? 2 * r->depth_least : r->depth_least;
+}
+
 static bool rule_holds(const struct vk_kernels *k, const struct rule *r, const struct vk_product_shape *s)
 {
     return s->rows >= r->rows_least && s->rows <= r->rows_most && s->outs >= r->outs_least && s->outs <= r->outs_most &&
-           s->depth >= r->depth_least && (!r->idle || tiles_of(s) * 2 <= classes[k->device].workgroups) &&
+           s->depth >= depth_least(k, r) && (!r->idle || tiles_of(s) * 2 <= classes[k->device].workgroups) &&
            vk_family_fits(k, r->family, s);
 }
 
@@ -214,10 +220,17 @@ static const struct cm_tile {
 #define CM_LAST  8 /* fits every device that has the matrices */
 _Static_assert(CM_TILES < 15, "a tile's number fits an entry of the table");
 
-/* Of one stage, as in ops/conv_cm.glsl: eights of f16, one more in each row. */
-static uint32_t cm_stage_bytes(const struct cm_tile *t)
+/* Of one stage, as in ops/conv_cm.glsl: eights of f16, or sixteens of bytes, one more in each row. Bytes lie by output there. */
+static uint32_t cm_stage_bytes(const struct vk_kernels *k, const struct cm_tile *t)
 {
-    return 16 * (t->rows * (t->depth / 8 + 1) + t->depth * (t->outs / 8 + 1));
+    const uint32_t row = t->depth / 8 + 1;
+    return 16 * (t->rows * row + (k->weights == VK_WEIGHTS_FLOATS ? t->depth * (t->outs / 8 + 1) : t->outs * row));
+}
+
+/* A step of bytes is as many bytes deep as one of f16. */
+static uint32_t cm_depth(const struct vk_kernels *k, const struct cm_tile *t)
+{
+    return k->weights == VK_WEIGHTS_BYTES ? 2 * t->depth : t->depth;
 }
 
 static uint32_t cm_subgroups(const struct cm_tile *t)
@@ -230,6 +243,13 @@ static uint32_t cm_sums_bytes(const struct vk_kernels *k, const struct cm_tile *
 {
     const uint32_t rows = k->matrix_rows > 0 ? k->matrix_rows : 16, wide = k->matrix_outs > 16 ? k->matrix_outs : 16;
     return cm_subgroups(t) * rows * (wide / 4 + 1) * 16;
+}
+
+/* With so many stages; of bytes with a sum of each row. */
+static uint32_t cm_shared_bytes(const struct vk_kernels *k, const struct cm_tile *t, uint32_t stages)
+{
+    const uint32_t all = stages * cm_stage_bytes(k, t), sums = cm_sums_bytes(k, t);
+    return (all > sums ? all : sums) + (k->weights == VK_WEIGHTS_BYTES ? 4 * t->rows : 0);
 }
 
 uint32_t vk_cm_tiles(void)
@@ -250,10 +270,14 @@ bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t nu
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number)
 {
     const struct cm_tile *t = &cm_tiles[number < CM_TILES ? number : CM_LAST];
-    const uint32_t stage = cm_stage_bytes(t), sums = cm_sums_bytes(k, t), need = stage > sums ? stage : sums;
-    return number == CM_LAST ||
-           (number < CM_TILES && cm_subgroups(t) * k->subgroup <= k->invocations && need <= k->shared_bytes &&
-            t->depth % (k->matrix_depth > 0 ? k->matrix_depth : 16) == 0);
+    return number == CM_LAST || (number < CM_TILES && cm_subgroups(t) * k->subgroup <= k->invocations &&
+                                 cm_shared_bytes(k, t, 1) <= k->shared_bytes &&
+                                 cm_depth(k, t) % (k->matrix_depth > 0 ? k->matrix_depth : 16) == 0);
+}
+
+bool vk_cm_tile_ruled(const struct vk_kernels *k, uint32_t number)
+{
+    return number < CM_TILES && (classes[k->device].tiles & CM_BIT(number)) != 0 && vk_cm_tile_fits(k, number);
 }
 
 static size_t cm_tiles_of(const struct cm_tile *t, const struct vk_product_shape *s)
@@ -264,16 +288,15 @@ static size_t cm_tiles_of(const struct cm_tile *t, const struct vk_product_shape
 static bool cm_tile_suits(const struct vk_kernels *k, uint32_t number, const struct vk_product_shape *s)
 {
     const struct cm_tile *t = &cm_tiles[number];
-    return (classes[k->device].tiles & CM_BIT(number)) != 0 && (t->rows <= 64 || s->rows > t->rows / 2) &&
-           (t->outs == 64 || s->outs > t->outs / 2) && cm_tiles_of(t, s) >= 2 * (size_t)classes[k->device].workgroups &&
-           vk_cm_tile_fits(k, number);
+    return vk_cm_tile_ruled(k, number) && (t->rows <= 64 || s->rows > t->rows / 2) &&
+           (t->outs == 64 || s->outs > t->outs / 2) && cm_tiles_of(t, s) >= 2 * (size_t)classes[k->device].workgroups;
 }
 
 /* For a few rows half of the smallest tile would be empty. */
 static uint32_t cm_by_rule(const struct vk_kernels *k, const struct vk_product_shape *s)
 {
     uint32_t number = 0;
-    if (s->rows <= 32 && (classes[k->device].tiles & CM_BIT(9)) != 0 && vk_cm_tile_fits(k, 9)) {
+    if (s->rows <= 32 && vk_cm_tile_ruled(k, 9)) {
         return 9;
     }
     while (number < CM_LAST && !cm_tile_suits(k, number, s)) {
@@ -287,8 +310,8 @@ static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, c
 {
     const size_t tiles = cm_tiles_of(t, s), busy = classes[k->device].workgroups;
     size_t wanted = (busy + tiles - 1) / tiles, most = s->depth / (2 * SPLITS_DEPTH);
-    if (s->kind == VK_PRODUCT_BATCH || k->device == VK_CLASS_SOFTWARE || tiles * 2 > busy || most < 2 ||
-        s->groups * SPLITS_MAX > 65535) {
+    if (s->kind == VK_PRODUCT_BATCH || k->weights == VK_WEIGHTS_BYTES || k->device == VK_CLASS_SOFTWARE ||
+        tiles * 2 > busy || most < 2 || s->groups * SPLITS_MAX > 65535) {
         return 1;
     }
     wanted = wanted > most ? most : wanted;
@@ -311,10 +334,11 @@ static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_s
     c->outs = t->outs;
     c->width = t->width;
     c->down = t->down;
-    c->depth = t->depth;
-    c->stages = 2 * cm_stage_bytes(t) <= k->shared_bytes ? 2 : 1;
+    c->depth = cm_depth(k, t);
+    c->stages = cm_shared_bytes(k, t, 2) <= k->shared_bytes ? 2 : 1;
     c->swizzle = classes[k->device].swizzle;
-    c->splits = k->splits > 0 && s->kind != VK_PRODUCT_BATCH ? k->splits : cm_splits(k, t, s);
+    c->splits =
+        k->splits > 0 && s->kind != VK_PRODUCT_BATCH && k->weights != VK_WEIGHTS_BYTES ? k->splits : cm_splits(k, t, s);
 }
 
 /* ---- entries of the table ---- */

@@ -21,7 +21,7 @@ enum vk_family {
     VK_FAMILY_TILED,  /* tiles pass through shared memory */
     VK_FAMILY_GEMV,   /* a workgroup shares the depth of a few rows or columns */
     VK_FAMILY_SPLIT,  /* tiled, the depth cut in pieces whose sums are added in a fixed order */
-    VK_FAMILY_CM,     /* cooperative matrices: f16 in, f32 sums */
+    VK_FAMILY_CM,     /* cooperative matrices: f16 in, f32 sums; bytes in, sums of 32 bits */
     VK_FAMILY_CM2,    /* the same, of a whole workgroup */
     VK_FAMILY_COUNT
 };
@@ -63,12 +63,17 @@ enum vk_device_class { VK_CLASS_SOFTWARE, VK_CLASS_NVIDIA, VK_CLASS_AMD, VK_CLAS
 enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software);
 const char *vk_device_class_name(enum vk_device_class class_of);
 
+/* What the weights of a product are: it decides what a tile of family `cm` takes. */
+enum vk_weights_of { VK_WEIGHTS_FLOATS, VK_WEIGHTS_BYTES };
+
 struct vk_kernels {
     enum vk_device_class device;
     enum vk_family only; /* AUTO, or the one asked for wherever it can run */
     enum vk_conv conv;   /* for a convolution: which kernels, before `only`; AUTO for other products */
     bool cm;             /* the device has the matrices and the precision wants them */
-    bool cm2;            /* and those of a workgroup */
+    bool cm_bytes;       /* the same for products of bytes */
+    enum vk_weights_of weights;
+    bool cm2; /* and those of a workgroup */
     uint32_t
         subgroup; /* of the device; its most invocations of a workgroup, its bytes of shared memory: 0 = at least what a tile of 64 x 64 takes */
     uint32_t invocations, shared_bytes;
@@ -98,10 +103,12 @@ bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t nu
 uint32_t vk_cm_tiles(void);
 /* The tile fits the device's limits. */
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number);
+/* The rules may choose the tile on this class of devices. */
+bool vk_cm_tile_ruled(const struct vk_kernels *k, uint32_t number);
 /* "cm 128x128x32", "cm2 128x256x64"; of other families their name. */
 void vk_tuned_text(uint8_t tuned, char *text, size_t bytes);
 
-/* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes. */
+/* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes, CM plain ones. */
 static inline uint32_t vk_bytes_bit(enum vk_family family, bool dot)
 {
     return 1u << (2u * (uint32_t)family + (dot ? 1u : 0u));
@@ -114,7 +121,7 @@ struct vk_choice {
     uint32_t outs;        /* CM, CM2: outputs of a workgroup, 32 to 256 */
     uint32_t width;       /* CM: outputs of a subgroup, 32 or 64 */
     uint32_t down;        /* CM: rows of subgroups */
-    uint32_t depth;       /* CM, CM2: of a step, 16 to 64 */
+    uint32_t depth;       /* CM, CM2: of a step, 16 to 64; of bytes 32 to 128 */
     uint32_t stages;      /* CM: of shared memory, 1 or 2 */
     uint32_t swizzle;     /* CM, CM2: rows of tiles in a band of workgroups; 0 = no bands */
     uint32_t invocations; /* CM2: of a workgroup */

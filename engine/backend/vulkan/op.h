@@ -115,9 +115,10 @@ struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk
 void vk_build_winograd(struct vk_build *b); /* notes that the node runs by Winograd's method, as vk_conv asks */
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */
-struct vk_matrix_size vk_build_matrices(const struct vk_build *b); /* rows 0: no cooperative matrices here */
-enum vk_coopmat2_form vk_build_coopmat2(const struct vk_build *b); /* which kernel of family `cm2` runs here */
-bool vk_build_f16(const struct vk_build *b);                       /* are this node's floats stored as f16? */
+struct vk_matrix_size vk_build_matrices(const struct vk_build *b);      /* rows 0: no cooperative matrices here */
+struct vk_matrix_size vk_build_byte_matrices(const struct vk_build *b); /* the same of bytes */
+enum vk_coopmat2_form vk_build_coopmat2(const struct vk_build *b);      /* which kernel of family `cm2` runs here */
+bool vk_build_f16(const struct vk_build *b);                            /* are this node's floats stored as f16? */
 bool vk_build_apart(
     const struct vk_build *b); /* debug mode: nodes are looked at one by one, none joins another's dispatch */
 

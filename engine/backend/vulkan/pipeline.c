@@ -151,7 +151,7 @@ static enum pen_status words_get(const struct vk_device *d, enum shader shader, 
                              KEPT_EVERYTHING ? "for floats stored as f16"
                                              : "not in this build: the list of -DPENSTOCK_KERNELS leaves it out");
     }
-    if (shader == SHADER_conv_cm && d->coopmat.kind == VK_COOPMAT_KHR) {
+    if (code->matrices && d->coopmat.kind == VK_COOPMAT_KHR) {
         if (!vk_coopmat_khr(code->words[form], count, ret_own, &count)) {
             return pen_error_set(reterr, PEN_ERR_INTERNAL, "vulkan: kernel %s has no form for %s", code->name,
                                  VK_KHR_COOPMAT_NAME);

@@ -36,6 +36,7 @@ struct backend {
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
     atomic_uint families[VK_FAMILY_COUNT];       /* products of the execs made so far, by the family that runs them */
     atomic_uint bytes_products[2];               /* of bytes: by plain kernels, by those that multiply four at once */
+    atomic_uint bytes_matrices;                  /* of bytes: by family `cm` */
     atomic_uint winograds;                       /* convolutions of these execs that run by Winograd's method */
     struct vk_verdict verdicts[VK_VERDICTS_MAX]; /* verdicts.h: of each family that was tried when it was opened */
     uint32_t verdict_count;
@@ -243,6 +244,11 @@ bool vk_exec_done(struct exec *exec, uint64_t timeout_ns);
 /* Everything device-side of an exec; again after a loss. */
 enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr);
 void vk_exec_wipe(struct exec *e);
+
+/* ---- bytes.c ---- */
+
+/* As b->kernels, for products of bytes: their matrices, what their tiles take. */
+void vk_kernels_of_bytes(const struct backend *b, struct vk_kernels *ret_kernels);
 
 /* ---- cells.c ---- */
 

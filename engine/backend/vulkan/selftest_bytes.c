@@ -17,6 +17,8 @@ struct sizes {
 /* Each number of rows of an invocation; the first is all that a device on the CPU runs. */
 static const struct sizes sizes[] = {{37, 45, 101}, {3, 45, 64}, {70, 68, 40}, {515, 20, 33}};
 #define SIZES (sizeof sizes / sizeof sizes[0])
+/* More than one tile of cooperative matrices each way, and several steps; channels in whole sixteens. */
+static const struct sizes large = {150, 140, 208};
 
 #define X_SCALE 0.013f
 #define Y_SCALE 0.11f
@@ -162,9 +164,26 @@ static bool noted(struct backend *b, const char *name, size_t wrong)
     return wrong == 0;
 }
 
+/* Every tile of cooperative matrices that the rules may choose. */
+static enum pen_status tiles_test(struct backend *b, const char *name, size_t *ret_wrong, struct pen_error *reterr)
+{
+    const struct sizes *const tried[] = {&sizes[0], &large};
+    struct vk_kernels k;
+    enum pen_status status = PEN_OK;
+    vk_kernels_of_bytes(b, &k);
+    for (uint32_t i = 0; i < 2 * vk_cm_tiles() && status == PEN_OK && *ret_wrong == 0; i++) {
+        if (vk_cm_tile_ruled(&k, i / 2)) {
+            b->kernels.tile = i / 2 + 1;
+            status = sizes_test(b, tried[i % 2], name, ret_wrong, reterr);
+        }
+    }
+    return status;
+}
+
 static enum pen_status family_test(struct backend *b, enum vk_family family, bool dot, bool all,
                                    struct pen_error *reterr)
 {
+    const size_t by_rule = !all ? 1 : family == VK_FAMILY_CM ? 0 : SIZES;
     const struct vk_kernels kept = b->kernels;
     const uint32_t bit = vk_bytes_bit(family, dot);
     char name[24];
@@ -173,8 +192,11 @@ static enum pen_status family_test(struct backend *b, enum vk_family family, boo
     snprintf(name, sizeof name, "bytes_%s%s", vk_family_name(family), dot ? "_dot" : "");
     b->kernels.only = family;
     b->kernels.bytes_off = ~bit; /* no other one steps in */
-    for (size_t i = 0; i < (all ? SIZES : 1) && status == PEN_OK && wrong == 0; i++) {
+    for (size_t i = 0; i < by_rule && status == PEN_OK && wrong == 0; i++) {
         status = sizes_test(b, &sizes[i], name, &wrong, reterr);
+    }
+    if (by_rule == 0) {
+        status = tiles_test(b, name, &wrong, reterr);
     }
     b->kernels = kept;
     if (status == PEN_OK && !noted(b, name, wrong)) {
@@ -276,12 +298,12 @@ static enum pen_status rounding_test(struct backend *b, struct pen_error *reterr
     return status;
 }
 
-/* Those that multiply four bytes at once, then the plain ones: where not all are tried, only if the former are wrong. */
+/* Those that multiply four bytes at once, then the plain ones: where not all are tried, only if the former are wrong. Matrices have one form. */
 static enum pen_status forms_test(struct backend *b, enum vk_family family, bool all, struct pen_error *reterr)
 {
     bool right = false;
     enum pen_status status = PEN_OK;
-    for (int dot = b->device->dot8; dot >= 0 && status == PEN_OK && (all || !right); dot--) {
+    for (int dot = b->device->dot8 && family != VK_FAMILY_CM; dot >= 0 && status == PEN_OK && (all || !right); dot--) {
         status = family_test(b, family, dot != 0, all, reterr);
         right = (b->kernels.bytes_off & vk_bytes_bit(family, dot != 0)) == 0;
     }
@@ -291,9 +313,9 @@ static enum pen_status forms_test(struct backend *b, enum vk_family family, bool
 /* On a device on the CPU the family that its rules choose, else every one. */
 static enum pen_status products_test(struct backend *b, bool all, struct pen_error *reterr)
 {
-    static const enum vk_family families[] = {VK_FAMILY_SIMPLE, VK_FAMILY_TILED, VK_FAMILY_GEMV};
+    static const enum vk_family families[] = {VK_FAMILY_SIMPLE, VK_FAMILY_TILED, VK_FAMILY_GEMV, VK_FAMILY_CM};
     enum pen_status status = PEN_OK;
-    for (int i = 0; i < 3 && status == PEN_OK; i++) {
+    for (int i = 0; i < (b->kernels.cm_bytes ? 4 : 3) && status == PEN_OK; i++) {
         if (all || families[i] == VK_FAMILY_SIMPLE || families[i] == b->kernels.only) {
             status = forms_test(b, families[i], all, reterr);
         }

@@ -11,12 +11,13 @@
 #include <stdint.h>
 
 enum shader {
-#define SHADER(name)          SHADER_##name,
-#define SHADER_MATH(name)     SHADER_##name,
-#define SHADER_HALF(name)     SHADER_##name,
-#define SHADER_MATRICES(name) SHADER_##name,
-#define SHADER_KEPT(name)     SHADER_##name,
-#define SHADER_INT(name)      SHADER_##name,
+#define SHADER(name)              SHADER_##name,
+#define SHADER_MATH(name)         SHADER_##name,
+#define SHADER_HALF(name)         SHADER_##name,
+#define SHADER_MATRICES(name)     SHADER_##name,
+#define SHADER_INT(name)          SHADER_##name,
+#define SHADER_INT_MATRICES(name) SHADER_##name,
+#define SHADER_KEPT(name)         SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
 #undef SHADER_MATH
@@ -24,6 +25,7 @@ enum shader {
 #undef SHADER_MATRICES
 #undef SHADER_KEPT
 #undef SHADER_INT
+#undef SHADER_INT_MATRICES
     SHADER_COUNT
 };
 

@@ -159,11 +159,13 @@ enum needs {
     NEEDS_SUBGROUPS = 1024,
     NEEDS_TIMELINE = 2048,
     NEEDS_COOPMAT2 = 4096,
+    NEEDS_KHR = 8192, /* the cooperative matrices by their younger extension, too */
     NEEDS_COUNT = 13
 };
 
 static unsigned lacks;
 
+/* All of them. */
 static bool has(unsigned need)
 {
     return (lacks & need) == 0;
@@ -183,10 +185,9 @@ static VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, const char *
     static const struct {
         const char *name;
         unsigned need;
-    } rows[] = {{"VK_KHR_push_descriptor", NEEDS_PUSH},
-                {"VK_KHR_shader_integer_dot_product", 0},
-                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT},
-                {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2}};
+    } rows[] = {{"VK_KHR_push_descriptor", NEEDS_PUSH},      {"VK_KHR_shader_integer_dot_product", 0},
+                {"VK_EXT_subgroup_size_control", 0},         {"VK_KHR_cooperative_matrix", NEEDS_COOPMAT | NEEDS_KHR},
+                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT}, {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2}};
     uint32_t room = *count;
     (void)device;
     (void)layer;
@@ -226,7 +227,10 @@ static void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysicalDeviceFe
             v12->timelineSemaphore = has(NEEDS_TIMELINE);
         } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES) {
             ((VkPhysicalDeviceShaderIntegerDotProductFeatures *)s)->shaderIntegerDotProduct = has(NEEDS_DOT8);
-        } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV) {
+        } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES) {
+            ((VkPhysicalDeviceSubgroupSizeControlFeatures *)s)->computeFullSubgroups = VK_TRUE;
+        } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV ||
+                   l->type == (VkStructureType)1000506000) { /* of KHR: the same members */
             ((VkPhysicalDeviceCooperativeMatrixFeaturesNV *)s)->cooperativeMatrix = VK_TRUE;
         } else if (l->type == (VkStructureType)1000593000) {
             memset(l + 1, 0xFF, sizeof(struct vk_coopmat2_bits) - sizeof *l); /* all features */
@@ -294,19 +298,51 @@ static VkResult VKAPI_CALL list_flexible(VkPhysicalDevice device, uint32_t *coun
     return VK_SUCCESS;
 }
 
+/* VkCooperativeMatrixPropertiesKHR, which is younger than the headers. */
+struct khr_property {
+    VkStructureType type;
+    void *next;
+    uint32_t m, n, k, a, b, c, result;
+    VkBool32 saturating;
+    uint32_t scope;
+};
+
+static VkResult VKAPI_CALL list_khr_matrices(VkPhysicalDevice device, uint32_t *count, struct khr_property *list)
+{
+    VkCooperativeMatrixPropertiesNV all[4];
+    list_matrices(device, count, all);
+    for (uint32_t i = 0; i < *count; i++) {
+        list[i] = (struct khr_property){.m = all[i].MSize,
+                                        .n = all[i].NSize,
+                                        .k = all[i].KSize,
+                                        .a = (uint32_t)all[i].AType,
+                                        .b = (uint32_t)all[i].BType,
+                                        .c = (uint32_t)all[i].CType,
+                                        .result = (uint32_t)all[i].DType,
+                                        .saturating = i == 2,
+                                        .scope = (uint32_t)all[i].scope};
+    }
+    return VK_SUCCESS;
+}
+
 static PFN_vkVoidFunction VKAPI_CALL function_find(VkInstance instance, const char *name)
 {
     union {
         PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV list;
         PFN_vkVoidFunction any;
-    } f = {list_matrices};
+    } nv = {list_matrices};
+    union {
+        VkResult(VKAPI_PTR *list)(VkPhysicalDevice, uint32_t *, struct khr_property *);
+        PFN_vkVoidFunction any;
+    } khr = {list_khr_matrices};
     union {
         VkResult(VKAPI_PTR *list)(VkPhysicalDevice device, uint32_t *count, void *list);
         PFN_vkVoidFunction any;
-    } g = {list_flexible};
+    } flexible = {list_flexible};
     (void)instance;
-    return strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV") == 0                     ? f.any
-           : strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV") == 0 ? g.any
+    return strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV") == 0                     ? nv.any
+           : strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR") == 0                  ? khr.any
+           : strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV") == 0 ? flexible.any
                                                                                                      : NULL;
 }
 
@@ -375,8 +411,12 @@ Test(facts, a_device_has_what_its_driver_says_and_nothing_else)
 Test(facts, vk_coopmat_vk_coopmat_kinds)
 {
     struct vk_device_info info = device_without(0);
-    cr_expect_str_eq(value_of(&info, "vk_coopmat"), "nv 16x16x16");
+    cr_expect_str_eq(value_of(&info, "vk_coopmat"), "khr 16x16x16, bytes 16x16x32");
     cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32");
+    info = device_without(NEEDS_F16_MATH);
+    cr_expect_str_eq(value_of(&info, "vk_coopmat"), "khr bytes 16x16x32");
+    info = device_without(NEEDS_KHR);
+    cr_expect_str_eq(value_of(&info, "vk_coopmat"), "nv 16x16x16");
     info = device_without(NEEDS_MODEL);
     cr_expect_str_eq(value_of(&info, "vk_coopmat"), "none", "we cannot use them");
     cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32", "they are there");
@@ -393,7 +433,7 @@ Test(facts, vk_coopmat2)
                                     .GetPhysicalDeviceProperties2 = tell_properties},
                              .api_version = VK_API_VERSION_1_3};
     struct vk_device_info info = device_without(0);
-    cr_expect_str_eq(value_of(&info, "vk_coopmat2"), "none", "a driver of 1.2, and matrices of NV");
+    cr_expect_str_eq(value_of(&info, "vk_coopmat2"), "none", "a driver of 1.2");
     info.coopmat.kind = VK_COOPMAT_KHR;
     info.api_version = VK_API_VERSION_1_3;
     vk_coopmat2_read(&in, &info);

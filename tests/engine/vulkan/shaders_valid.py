@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-MATRIX_IDS = (10, 11, 12)  # constant_id of CM, CN, CK in ops/conv_cm.glsl
-SIZES = ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (32, 8, 16), (8, 32, 16))  # rows, columns, depth of one matrix
+# Of the shaders with matrices: constant_id of CM, CN, CK, and rows, columns, depth of one matrix.
+HALVES = ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (32, 8, 16), (8, 32, 16))
+BYTES = ((16, 16, 32), (16, 8, 32), (8, 8, 32), (16, 16, 16), (8, 8, 8), (32, 32, 64))
+MATRICES = {"conv_cm_f16": ((10, 11, 12), HALVES), "qconv_cm_f32": ((11, 12, 13), BYTES)}
 TILE_IDS = (8, 9, 10, 11)  # constant_id of INVOCATIONS, ROWS, OUTS, DEPTH in ops/conv_cm2.glsl
 TILES = ((256, 128, 256, 64), (256, 256, 128, 64), (128, 64, 64, 64), (256, 128, 128, 32), (8, 32, 32, 32))
 KEPT_SINCE = 2025  # spirv-val knows SPV_NV_cooperative_matrix2
@@ -32,10 +34,10 @@ def valid(path):
     return "" if result.returncode == 0 else result.stderr.strip() or f"exit code {result.returncode}"
 
 
-def specialised(path, values):
-    """The module with these constants, by id, as the driver would see it."""
-    to = path.with_suffix(".special.spv")
-    wanted = " ".join(f"{constant}:{value}" for constant, value in values.items())
+def specialised(path, ids, values):
+    """The module with these constants, by id, as the driver would see it; each in a file of its own."""
+    to = path.with_suffix("." + "x".join(map(str, values)) + ".spv")
+    wanted = " ".join(f"{constant}:{value}" for constant, value in zip(ids, values))
     subprocess.run([OPT, path, f"--set-spec-const-default-value={wanted}", "--freeze-spec-const", "-o", to], check=True)
     return to
 
@@ -52,13 +54,13 @@ def main():
             module = pathlib.Path(work) / (source.stem + ".spv")
             module.write_bytes(struct.pack(f"<{len(words)}I", *words))
             modules = [(source.stem, module)]
-            if source.stem == "conv_cm_f16":
-                modules += [(f"conv_cm_f16 {size}", specialised(module, dict(zip(MATRIX_IDS, size)))) for size in SIZES]
+            ids, sizes = MATRICES.get(source.stem, ((), ()))
+            modules += [(f"{source.stem} {size}", specialised(module, ids, size)) for size in sizes]
             if words[1] == 0x00010600 and not kept_known:
                 unseen.append(source.stem)
                 continue
             if source.stem.startswith("conv_cm2") and kept_known and "scalar" not in source.stem:
-                modules += [(f"{source.stem} {tile}", specialised(module, dict(zip(TILE_IDS, tile)))) for tile in TILES]
+                modules += [(f"{source.stem} {tile}", specialised(module, TILE_IDS, tile)) for tile in TILES]
             for name, path in modules:
                 why = valid(path)
                 count += 1

@@ -163,11 +163,11 @@ Test(vulkan_kernels, the_size_of_the_matrices)
         {16, 16, 16, 0, 0, 1, 1, 3}, {32, 32, 16, 0, 0, 1, 1, 3},
     };
     struct vk_matrix_size size = {0};
-    cr_assert(vk_coopmat_pick(list, 8, 32, &size));
+    cr_assert(vk_coopmat_pick(list, 8, VK_MATRIX_HALVES, 32, &size));
     cr_assert(size.rows == 16 && size.outs == 16 && size.depth == 16 && size.subgroup == 32);
-    cr_assert(vk_coopmat_pick(list, 5, 8, &size));
+    cr_assert(vk_coopmat_pick(list, 5, VK_MATRIX_HALVES, 8, &size));
     cr_assert(size.rows == 16 && size.outs == 8 && size.depth == 16 && size.subgroup == 8);
-    cr_assert_not(vk_coopmat_pick(list, 3, 32, &size));
+    cr_assert_not(vk_coopmat_pick(list, 3, VK_MATRIX_HALVES, 32, &size));
     VkPhysicalDeviceLimits limits = {.maxComputeWorkGroupInvocations = 1024,
                                      .maxComputeWorkGroupSize = {1024, 1024, 64},
                                      .maxComputeSharedMemorySize = 32768};
@@ -175,6 +175,58 @@ Test(vulkan_kernels, the_size_of_the_matrices)
     cr_assert_not(vk_coopmat_limits(128, &limits));
     limits.maxComputeSharedMemorySize = 16384;
     cr_assert_not(vk_coopmat_limits(32, &limits));
+}
+
+Test(vulkan_kernels, the_size_of_the_matrices_of_bytes)
+{
+    static const struct vk_coopmat_property list[] = {
+        {16, 16, 16, 0, 0, 1, 1, 3}, /* halves */
+        {16, 16, 32, 7, 7, 9, 9, 3}, /* without signs */
+        {16, 16, 32, 3, 7, 5, 5, 3}, /* one side without */
+        {16, 16, 32, 3, 3, 5, 3, 3}, /* sums that are cut to bytes */
+        {64, 16, 32, 3, 3, 5, 5, 3}, /* too large */
+        {16, 16, 32, 3, 3, 5, 5, 2}, /* of a workgroup */
+        {8, 8, 32, 3, 3, 5, 5, 3},   {32, 32, 64, 3, 3, 5, 5, 3}, {16, 16, 32, 3, 3, 5, 5, 3},
+    };
+    struct vk_matrix_size size = {0};
+    cr_assert(vk_coopmat_pick(list, 9, VK_MATRIX_BYTES, 32, &size));
+    cr_assert(size.rows == 16 && size.outs == 16 && size.depth == 32 && size.subgroup == 32);
+    cr_assert(vk_coopmat_pick(list, 8, VK_MATRIX_BYTES, 16, &size));
+    cr_assert(size.rows == 32 && size.outs == 32 && size.depth == 64 && size.subgroup == 16);
+    cr_assert(vk_coopmat_pick(list, 7, VK_MATRIX_BYTES, 16, &size));
+    cr_assert(size.rows == 8 && size.outs == 8 && size.depth == 32);
+    cr_assert_not(vk_coopmat_pick(list, 6, VK_MATRIX_BYTES, 32, &size));
+}
+
+Test(vulkan_kernels, tiles_of_bytes)
+{
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA,
+                           .cm = true,
+                           .weights = VK_WEIGHTS_BYTES,
+                           .subgroup = 32,
+                           .invocations = 1024,
+                           .shared_bytes = 49152,
+                           .matrix_rows = 16,
+                           .matrix_outs = 16,
+                           .matrix_depth = 32};
+    const struct vk_product_shape large = {VK_PRODUCT_MATRIX, 4096, 4096, 4096, 1},
+                                  deep = {VK_PRODUCT_WINDOW, 49, 512, 4608, 1};
+    struct vk_choice c = vk_choose(&k, &large);
+    cr_assert(c.family == VK_FAMILY_CM && c.tile == 256 && c.outs == 128 && c.depth == 64 && c.stages == 1);
+    c = vk_choose(&k, &deep);
+    cr_assert(c.family == VK_FAMILY_CM && c.splits == 1, "pieces of the depth have no form");
+    k.splits = 4;
+    cr_assert_eq(vk_choose(&k, &deep).splits, 1);
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 64, 64, 32), VK_FAMILY_CM);
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 64, 64, 31), VK_FAMILY_TILED, "half of a matrix would be empty");
+    cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 1, 1000, 2048), VK_FAMILY_GEMV);
+    cr_assert(vk_cm_tile_ruled(&k, 8) && !vk_cm_tile_ruled(&k, 7) && !vk_cm_tile_ruled(&k, vk_cm_tiles()));
+    k.matrix_depth = 64;
+    cr_assert_not(vk_cm_tile_fits(&k, 10), "its steps are 32 bytes deep");
+    k.device = VK_CLASS_SOFTWARE;
+    cr_assert_eq(vk_choose(&k, &large).family, VK_FAMILY_SIMPLE);
+    k.only = VK_FAMILY_CM;
+    cr_assert_eq(vk_choose(&k, &large).family, VK_FAMILY_CM);
 }
 
 /* Instructions of a module by number. */
@@ -210,13 +262,13 @@ static uint32_t constant_of(const uint32_t *words, size_t count, uint32_t id)
     return 0;
 }
 
-Test(vulkan_kernels, the_khr_form_of_the_shader)
+/* The KHR form of a shader, compared with that of NV; to be freed. */
+static uint32_t *khr_of(enum shader shader, enum shader_form form, size_t *ret_count)
 {
-    const struct shader_code *code = &vk_shader_table[SHADER_conv_cm];
-    const uint32_t *nv = code->words[SHADER_F16];
-    size_t nv_count = code->bytes[SHADER_F16] / 4, count = 0;
+    const uint32_t *nv = vk_shader_table[shader].words[form];
+    size_t nv_count = vk_shader_table[shader].bytes[form] / 4, count = 0;
     uint32_t *khr = NULL;
-    cr_assert_null(code->words[SHADER_F32]);
+    cr_assert(vk_shader_table[shader].matrices);
     cr_assert(vk_coopmat_khr(nv, nv_count, &khr, &count));
     for (uint32_t op = 5358; op <= 5362; op++) {
         cr_assert_eq(count_of(khr, count, op), 0, "an instruction %u of NV is left", op);
@@ -241,6 +293,38 @@ Test(vulkan_kernels, the_khr_form_of_the_shader)
     cr_assert_not_null(memmem(khr, count * 4, "SPV_KHR_cooperative_matrix", 27));
     cr_assert_null(memmem(khr, count * 4, "SPV_NV_cooperative_matrix", 26));
     cr_assert_eq(khr[3], nv[3] + 3);
+    *ret_count = count;
+    return khr;
+}
+
+/* How many loads are by columns. */
+static size_t by_columns(const uint32_t *words, size_t count)
+{
+    size_t found = 0;
+    for (size_t at = 5; at < count; at += words[at] >> 16) {
+        found += (words[at] & 0xFFFFu) == 4457 && constant_of(words, count, words[at + 4]) == 1;
+    }
+    return found;
+}
+
+Test(vulkan_kernels, the_khr_form_of_the_shader)
+{
+    size_t count = 0;
+    cr_assert_null(vk_shader_table[SHADER_conv_cm].words[SHADER_F32]);
+    uint32_t *khr = khr_of(SHADER_conv_cm, SHADER_F16, &count);
+    cr_assert_eq(by_columns(khr, count), 0);
+    cr_assert_eq(instruction_of(khr, count, 4459)[0] >> 16, 6, "a product of floats says nothing of signs");
+    free(khr);
+}
+
+Test(vulkan_kernels, the_khr_form_of_the_shader_of_bytes)
+{
+    size_t count = 0;
+    uint32_t *khr = khr_of(SHADER_qconv_cm, SHADER_F32, &count);
+    const uint32_t *product = instruction_of(khr, count, 4459);
+    cr_assert_eq(by_columns(khr, count), 1, "the weights");
+    cr_assert_eq(product[0] >> 16, 7);
+    cr_assert_eq(product[6], 15u, "all four matrices have signs");
     free(khr);
 }
 

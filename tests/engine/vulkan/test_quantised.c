@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "../xnnpack/cross.h"
+#include "backend/vulkan/plan.h"
 #include "device.h"
 
 #define F32 PEN_DTYPE_F32
@@ -210,6 +211,58 @@ Test(vulkan_quantised, matrices, .timeout = 300)
 {
     families(matmul_rows);
     device_f32(tie_rows);
+}
+
+/* Family `cm`, or the loops that stand in for the matrices: every product of these rows. */
+static void by_matrices(const uint32_t *tiles, size_t count, void (*rows)(void))
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "cm");
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    for (size_t i = 0; i < count; i++) {
+        b->kernels.tile = tiles[i] + 1;
+        rows();
+        cr_expect_gt(vk_backend_bytes_matrices(b), i);
+        cr_expect_eq(vk_backend_bytes_products(b, false) + vk_backend_bytes_products(b, true), 0);
+    }
+    device_close(b);
+}
+
+/* Channels in whole sixteens and steps; windows, groups and zero points of weights; more than one tile each way. */
+static void sixteen_rows(void)
+{
+    const struct conv rows[] = {
+        {96, 132, 2, 3, 1, 2, U8, U8, U8, true, true, true, 9, 8},
+        {64, 68, 1, 1, 1, 1, I8, I8, I8, true, false, true, 16, 18},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        conv(&rows[i]);
+    }
+}
+
+static void odd_rows(void)
+{
+    conv(&(struct conv){10, 21, 1, 3, 2, 1, I8, U8, I8, true, true, true, 0, 0});
+    conv(&(struct conv){12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, 0, 0});
+    matmul(OP_QGemm, 70, 130, 67, U8, I8, true);
+}
+
+static void integer_rows(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct cross *c = cross_new(OP_MatMulInteger);
+        cross_input(c, U8, 2, (int64_t[]){35, 66}, false);
+        cross_input(c, I8, 2, (int64_t[]){66, 41}, true);
+        cross_input(c, U8, 0, NULL, i == 0); /* else a zero point that is computed */
+        zero(c, I8, 41);
+        cross_check(c);
+    }
+}
+
+Test(vulkan_quantised, cooperative_matrices, .timeout = 600)
+{
+    by_matrices((uint32_t[]){8, 7}, 2, sixteen_rows);
+    by_matrices((uint32_t[]){8, 9}, 2, odd_rows);
+    by_matrices((uint32_t[]){8}, 1, integer_rows);
 }
 
 static void sum_rows(void)

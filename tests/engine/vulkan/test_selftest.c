@@ -77,8 +77,9 @@ static bool device_has_dot(enum pen_precision precision)
 static const char *const floats[] = {"simple",       "tiled",       "gemv",         "split",     "window_simple",
                                      "window_tiled", "window_gemv", "window_split", "depthwise", "pools",
                                      "nbits_simple", "nbits_tiled", "nbits_gemv"};
-static const char *const bytes[] = {"bytes_simple",    "bytes_tiled",    "bytes_gemv",      "bytes_simple_dot",
-                                    "bytes_tiled_dot", "bytes_gemv_dot", "bytes_depthwise", "bytes_rounding"};
+static const char *const bytes[] = {"bytes_simple",     "bytes_tiled",     "bytes_gemv",
+                                    "bytes_simple_dot", "bytes_tiled_dot", "bytes_gemv_dot",
+                                    "bytes_depthwise",  "bytes_rounding",  "bytes_cm"};
 
 Test(vulkan_selftest, every_family_is_tried_in_every_precision, .timeout = 300)
 {
@@ -96,6 +97,7 @@ Test(vulkan_selftest, every_family_is_tried_in_every_precision, .timeout = 300)
             bool there = dot || strstr(bytes[i], "dot") == NULL;
             bool halves = p == 1 || p == 2; /* rounding is tried where floats are f32 */
             there = there && !(halves && strcmp(bytes[i], "bytes_rounding") == 0);
+            there = there && (b->kernels.cm_bytes || strcmp(bytes[i], "bytes_cm") != 0);
             cr_expect_eq(said(bytes[i], "ok"), there, "%s in\n%s", bytes[i], facts.text);
         }
         device_close(b);
@@ -231,18 +233,6 @@ Test(vulkan_selftest, wrong_kernels_leave_others, .timeout = 300)
     device_close(b);
 }
 
-/* Rules go on to the next family. */
-Test(vulkan_selftest, rules_pass_by_what_is_left_out)
-{
-    const struct vk_product_shape shape = {VK_PRODUCT_MATRIX, 128, 128, 256, 1};
-    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
-    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_TILED);
-    k.families_off = 1u << VK_FAMILY_TILED;
-    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE);
-    k.tuned[vk_class_of(&shape)] = VK_FAMILY_TILED;
-    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE, "a table from another driver");
-}
-
 static void product_of_bytes(bool refused)
 {
     static const float scale = 0.02f;
@@ -256,6 +246,47 @@ static void product_of_bytes(bool refused)
         }
     }
     (refused ? cross_refused : cross_check)(c);
+}
+
+/* By the loops that stand in for the matrices, which only who asks for them has. */
+Test(vulkan_selftest, wrong_matrices_of_bytes_leave_others, .timeout = 600)
+{
+    const struct vk_product_shape shape = {VK_PRODUCT_MATRIX, 128, 128, 256, 1};
+    struct backend *b = NULL;
+    struct vk_kernels k;
+    device_needed();
+    cr_assert_eq(open_spoilt(PEN_PRECISION_INT8, "cm", NULL, NULL, &b), PEN_OK);
+    cr_expect(said("bytes_cm", "ok"), "%s", facts.text);
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    product_of_bytes(false);
+    cr_expect_gt(vk_backend_bytes_matrices(b), 0);
+    b->kernels.device = VK_CLASS_NVIDIA;
+    b->kernels.only = VK_FAMILY_AUTO;
+    vk_kernels_of_bytes(b, &k);
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_CM);
+    device_close(b);
+    cr_assert_eq(open_spoilt(PEN_PRECISION_INT8, "cm", "bytes_cm", NULL, &b), PEN_OK);
+    cr_expect(said("bytes_cm", "wrong, not used: "), "%s", facts.text);
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    product_of_bytes(false);
+    cr_expect_eq(vk_backend_bytes_matrices(b), 0);
+    b->kernels.device = VK_CLASS_NVIDIA;
+    b->kernels.only = VK_FAMILY_AUTO;
+    vk_kernels_of_bytes(b, &k);
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_TILED);
+    device_close(b);
+}
+
+/* Rules go on to the next family. */
+Test(vulkan_selftest, rules_pass_by_what_is_left_out)
+{
+    const struct vk_product_shape shape = {VK_PRODUCT_MATRIX, 128, 128, 256, 1};
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_TILED);
+    k.families_off = 1u << VK_FAMILY_TILED;
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE);
+    k.tuned[vk_class_of(&shape)] = VK_FAMILY_TILED;
+    cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_SIMPLE, "a table from another driver");
 }
 
 Test(vulkan_selftest, wrong_products_of_bytes_go_another_way, .timeout = 300)

@@ -302,17 +302,7 @@ void eight_store(uint m, uint g, uint piece, uint o4, vec4 low, vec4 high)
     y8[at / 8u] = uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
 }
 
-/* The tile of this workgroup: of rows, of outputs. */
-uvec2 tile_choose()
-{
-    uvec2 at = gl_WorkGroupID.xy, count = gl_NumWorkGroups.xy;
-    if (SWIZZLE == 0u) {
-        return at;
-    }
-    uint id = at.y * count.x + at.x, band = id / (SWIZZLE * count.y), rest = id - band * SWIZZLE * count.y;
-    uint high = min(SWIZZLE, count.x - band * SWIZZLE);
-    return uvec2(band * SWIZZLE + rest % high, rest / high);
-}
+#include "bands.glsl"
 
 void bases_set(uint g, uint depth)
 {

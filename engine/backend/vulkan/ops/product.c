@@ -119,19 +119,24 @@ static void gemv(struct vk_build *b, const struct vk_product *p, struct launch *
     vk_groups(work, (l->out4 + lanes - 1) / lanes, (l->rows + l->choice.tile - 1) / l->choice.tile, p->groups);
 }
 
-/* The dispatch has pushed its words and given its constants up to those of product.glsl. */
-static void cooperative_start(struct vk_build *b, struct vk_work *work, const struct vk_choice *c, bool plain,
-                              bool batch, size_t rows, size_t out4, size_t groups)
+void vk_cooperative_start(struct vk_work *work, const struct vk_matrix_size *m, const struct vk_choice *c, bool plain,
+                          bool batch, size_t rows, size_t out4, size_t groups)
 {
-    const struct vk_matrix_size m = vk_build_matrices(b);
-    const uint32_t subgroup = m.rows != 0 ? m.subgroup : VK_LOCAL / 2, side = m.rows != 0 ? 0 : 16;
-    const uint32_t specs[] = {subgroup,       c->down * (c->outs / c->width) * subgroup,
-                              m.rows + side,  m.outs + side,
-                              m.depth + side, c->tile,
-                              c->outs,        c->stages,
-                              c->width,       plain,
-                              c->depth,       c->down,
-                              c->swizzle,     c->splits > 1,
+    const uint32_t subgroup = m->rows != 0 ? m->subgroup : VK_LOCAL / 2, side = m->rows != 0 ? 0 : 16;
+    const uint32_t specs[] = {subgroup,
+                              c->down * (c->outs / c->width) * subgroup,
+                              m->rows + side,
+                              m->outs + side,
+                              m->depth + side,
+                              c->tile,
+                              c->outs,
+                              c->stages,
+                              c->width,
+                              plain,
+                              c->depth,
+                              c->down,
+                              c->swizzle,
+                              c->splits > 1,
                               batch};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(work, specs[i]);
@@ -156,6 +161,14 @@ static void workgroup_start(struct vk_work *work, const struct vk_choice *c, boo
         vk_spec(work, specs[i]);
     }
     vk_groups(work, (rows + c->tile - 1) / c->tile, (4 * out4 + c->outs - 1) / c->outs, groups * c->splits);
+}
+
+/* The dispatch has pushed its words and given its constants up to those of product.glsl. */
+static void cooperative_start(struct vk_build *b, struct vk_work *work, const struct vk_choice *c, bool plain,
+                              bool batch, size_t rows, size_t out4, size_t groups)
+{
+    const struct vk_matrix_size m = vk_build_matrices(b);
+    vk_cooperative_start(work, &m, c, plain, batch, rows, out4, groups);
 }
 
 static enum shader cooperative_shader(const struct vk_build *b)

@@ -32,6 +32,12 @@ struct vk_batch {
 };
 /* By family `cm` or `cm2`. */
 void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct vk_choice *c);
+/*
+ * The grid and the constants of a kernel of family `cm`, behind its own ones: `plain` and `batch` as in conv_cm.glsl. m: the device's matrices; rows 0: plain loops in
+ * their place.
+ */
+void vk_cooperative_start(struct vk_work *work, const struct vk_matrix_size *m, const struct vk_choice *c, bool plain,
+                          bool batch, size_t rows, size_t out4, size_t groups);
 /* matmul.c: y = act(a b) for a batch of matrices; shapes of rank >= 2 of inputs 0 and 1. */
 void vk_matmul_batch(struct vk_build *b, const struct shape *left, const struct shape *right);
 /* A matrix of m rows of k. */

@@ -330,6 +330,15 @@ static struct vk_work *dispatch(struct vk_build *b, enum shader shader, const st
     return work;
 }
 
+/* By cooperative matrices, or plain loops in their place. */
+static void matrices(struct vk_build *b, const struct launch *l, const struct vk_qslots *s, size_t rows)
+{
+    const struct vk_matrix_size m = vk_build_byte_matrices(b);
+    const bool sixteens = l->f.in % 16 == 0 && l->w.channels % 16 == 0;
+    struct vk_work *work = dispatch(b, m.rows != 0 ? SHADER_qconv_cm : SHADER_qconv_cm_scalar, l, s);
+    vk_cooperative_start(work, &m, &l->choice, sixteens, false, rows, l->l.out4, l->l.groups);
+}
+
 /* As the float product of this shape would be run; pieces of the depth have no form here. */
 static void product(struct vk_build *b, const struct launch *l, const struct vk_qslots *s)
 {
@@ -337,6 +346,10 @@ static void product(struct vk_build *b, const struct launch *l, const struct vk_
     if (l->choice.family == VK_FAMILY_TILED) {
         vk_groups(dispatch(b, l->dot ? SHADER_qconv_tiled_dot : SHADER_qconv_tiled, l, s),
                   (rows + 16 * tile - 1) / (16 * tile), (l->l.out4 + 15) / 16, l->l.groups);
+        return;
+    }
+    if (l->choice.family == VK_FAMILY_CM) {
+        matrices(b, l, s, rows);
         return;
     }
     if (l->choice.family != VK_FAMILY_GEMV) {
