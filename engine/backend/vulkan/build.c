@@ -40,7 +40,7 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
     k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
     k.cm2 = k.cm2 && !wide_weights && vk_build_f16(b);
     k.conv = conv && backend->repeats == 0 ? k.conv : VK_CONV_AUTO; /* the tuner measures families by name */
-    vk_seen_add(backend, shape, window);
+    vk_seen_add(backend, shape, window, NULL);
     b->exec->chosen_by[b->index] = (uint8_t)vk_choose_by(&k, shape);
     struct vk_choice choice = vk_choose(&k, shape);
     atomic_fetch_add(&backend->families[choice.family], 1);

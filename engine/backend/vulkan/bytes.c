@@ -1,4 +1,7 @@
+#include <string.h>
+
 #include "backend/vulkan/plan.h"
+#include "backend/vulkan/seen.h"
 
 /*
  * Which kernels run a product of bytes, or one with codes of few bits: by the product's shape as for floats; of bytes then those that multiply four at once where the
@@ -36,17 +39,16 @@ void vk_kernels_of_bytes(const struct backend *b, struct vk_kernels *ret_kernels
     k.matrix_rows = m->rows;
     k.matrix_outs = m->outs;
     k.matrix_depth = m->depth;
+    k.families_off = k.windows_off = 0;
+    k.conv = VK_CONV_AUTO;
+    memset(k.tuned, VK_FAMILY_AUTO, sizeof k.tuned); /* what the tuner measured was products of floats */
     *ret_kernels = k;
 }
 
-/* By rules and the family asked for; what the tuner measured was products of floats. `split` has no form here. */
-static struct vk_choice choose(const struct vk_build *b, struct vk_kernels *k, const struct vk_product_shape *shape)
+/* By the rules, the family asked for or the table. `split` has no form here. */
+static struct vk_choice choose(const struct vk_build *b, const struct vk_kernels *k,
+                               const struct vk_product_shape *shape)
 {
-    k->families_off = k->windows_off = 0;
-    k->conv = VK_CONV_AUTO;
-    for (uint32_t i = 0; i < VK_CLASSES; i++) {
-        k->tuned[i] = VK_FAMILY_AUTO;
-    }
     b->exec->chosen_by[b->index] = (uint8_t)vk_choose_by(k, shape);
     enum vk_family family = vk_choose(k, shape).family;
     return vk_choice_of(k, family == VK_FAMILY_SPLIT ? VK_FAMILY_TILED : family, shape);
@@ -58,15 +60,17 @@ static uint32_t few_rows(const struct vk_product_shape *shape)
     return shape->rows < 4 ? (uint32_t)shape->rows : shape->outs > 4 ? 4 : 1;
 }
 
-struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape)
+struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape,
+                                       const struct vk_coding *coding, bool halves)
 {
     struct vk_kernels k = b->exec->plan->backend->kernels;
-    k.cm = false;
+    k.cm = k.cm && halves && vk_build_f16(b);
+    k.weights = VK_WEIGHTS_CODES;
+    k.conv = VK_CONV_AUTO;
+    vk_seen_add(b->exec->plan->backend, shape, NULL, coding);
     struct vk_choice c = choose(b, &k, shape);
-    if ((k.codes_off & 1u << c.family) != 0) {
-        c = vk_choice_of(&k, VK_FAMILY_SIMPLE, shape);
-    }
     c.tile = c.family == VK_FAMILY_GEMV ? few_rows(shape) : c.tile;
+    atomic_fetch_add(&b->exec->plan->backend->families[c.family], 1);
     return c;
 }
 

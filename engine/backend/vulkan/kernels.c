@@ -44,7 +44,7 @@ bool vk_family_read(const char *name, enum vk_family *ret_family)
 static const size_t row_tops[VK_ROW_BANDS - 1] = {1, 8, 64, 512};
 static const size_t out_tops[VK_OUT_BANDS - 1] = {4, 32, 128, 512};
 static const size_t depth_tops[VK_DEPTH_BANDS - 1] = {31, 255, 2047};
-static const char *const kind_names[VK_PRODUCT_KINDS] = {"matrix", "window", "batch"};
+static const char *const kind_names[VK_PRODUCT_KINDS] = {"matrix", "window", "batch", "codes"};
 
 static uint32_t band_of(size_t size, const size_t *tops, uint32_t bands)
 {
@@ -185,7 +185,9 @@ static enum vk_family rule_family(const struct vk_kernels *k, const struct vk_pr
 bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
 {
     bool groups = shape->groups <= 65535; /* they are the third dimension of a grid */
-    const uint32_t off = k->families_off | (shape->kind == VK_PRODUCT_WINDOW ? k->windows_off : 0);
+    const uint32_t off = shape->kind == VK_PRODUCT_CODES
+                             ? k->codes_off
+                             : k->families_off | (shape->kind == VK_PRODUCT_WINDOW ? k->windows_off : 0);
     if ((off & 1u << family) != 0) {
         return false;
     }
@@ -197,8 +199,8 @@ bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const str
     case VK_FAMILY_GEMV:
         return groups && shape->kind != VK_PRODUCT_BATCH && shape->rows <= 4 * 65535;
     case VK_FAMILY_SPLIT:
-        return groups && shape->kind != VK_PRODUCT_BATCH && shape->groups * SPLITS_MAX <= 65535 &&
-               shape->depth >= 2 * SPLITS_DEPTH;
+        return groups && shape->kind != VK_PRODUCT_BATCH && shape->kind != VK_PRODUCT_CODES &&
+               shape->groups * SPLITS_MAX <= 65535 && shape->depth >= 2 * SPLITS_DEPTH;
     case VK_FAMILY_CM:
         return groups && k->cm;
     case VK_FAMILY_CM2:
@@ -220,7 +222,7 @@ static const struct cm_tile {
 #define CM_LAST  8 /* fits every device that has the matrices */
 _Static_assert(CM_TILES < 15, "a tile's number fits an entry of the table");
 
-/* Of one stage, as in ops/conv_cm.glsl: eights of f16, or sixteens of bytes, one more in each row. Bytes lie by output there. */
+/* Of one stage, as in ops/conv_cm.glsl: eights of f16, or sixteens of bytes, one more in each row. Bytes and codes lie by output there. */
 static uint32_t cm_stage_bytes(const struct vk_kernels *k, const struct cm_tile *t)
 {
     const uint32_t row = t->depth / 8 + 1;

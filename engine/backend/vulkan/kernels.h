@@ -1,7 +1,7 @@
 /*
  * kernels.h - which family of kernels runs a product: rules per class of device, refined by a table that was measured on the device (tune.h).
  *
- * A product y[rows, outs] = a[rows, depth] w[depth, outs] is a convolution's, a matrix product's or one of a batch of matrix products. Products are sorted into
+ * A product y[rows, outs] = a[rows, depth] w[depth, outs] is a convolution's, a matrix product's, that of codes of few bits, or one of a batch of matrix products. Products are sorted into
  * classes by kind and size; the table has one family per class.
  * Threads: any (pure functions over plain data).
  */
@@ -34,7 +34,8 @@ enum vk_conv { VK_CONV_AUTO, VK_CONV_DIRECT, VK_CONV_GEMM, VK_CONV_WINOGRAD, VK_
 /* "auto", "direct", "gemm", "winograd", "cm"; NULL is auto. False when there are none of this name. */
 bool vk_conv_read(const char *name, enum vk_conv *ret_conv);
 
-enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_KINDS };
+/* CODES: of a matrix and weights of few bits. */
+enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_CODES, VK_PRODUCT_KINDS };
 
 /* groups: of a convolution, or matrices of a batch; the other sizes are those of one. */
 struct vk_product_shape {
@@ -64,7 +65,7 @@ enum vk_device_class vk_device_class_of(uint32_t vendor_id, bool software);
 const char *vk_device_class_name(enum vk_device_class class_of);
 
 /* What the weights of a product are: it decides what a tile of family `cm` takes. */
-enum vk_weights_of { VK_WEIGHTS_FLOATS, VK_WEIGHTS_BYTES };
+enum vk_weights_of { VK_WEIGHTS_FLOATS, VK_WEIGHTS_BYTES, VK_WEIGHTS_CODES };
 
 struct vk_kernels {
     enum vk_device_class device;
@@ -87,7 +88,7 @@ struct vk_kernels {
     uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
     uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
     uint32_t windows_off;      /* as families_off, of products of windows alone */
-    uint32_t codes_off;        /* as families_off, of products with codes of few bits */
+    uint32_t codes_off;        /* as families_off, which is not asked: of products with codes of few bits */
     uint32_t ops_off;          /* enum vk_off: operators that the device computes wrong by every kernel */
 };
 

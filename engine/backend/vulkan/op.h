@@ -110,8 +110,10 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
                                  const struct window *window, bool wide_weights, bool conv);
 /* bytes.c: for a product of bytes. ret_dot: by kernels that multiply four at once. */
 struct vk_choice vk_build_choose_bytes(const struct vk_build *b, const struct vk_product_shape *shape, bool *ret_dot);
-/* bytes.c: for floats times codes of few bits: SIMPLE, TILED or GEMV. */
-struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape);
+/* bytes.c: for floats times codes of few bits: SIMPLE, TILED, GEMV, or CM where the values that they stand for are within f16. */
+struct vk_coding;
+struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape,
+                                       const struct vk_coding *coding, bool halves);
 void vk_build_winograd(struct vk_build *b); /* notes that the node runs by Winograd's method, as vk_conv asks */
 uint32_t vk_build_repeats(
     const struct vk_build *b); /* products are dispatched so often: 1 but while the tuner measures */

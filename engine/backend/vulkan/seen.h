@@ -10,14 +10,21 @@
 #include "backend/vulkan/kernels.h"
 #include "backend/window.h"
 
+/* Codes of few bits, in blocks that share a scale. */
+struct vk_coding {
+    uint32_t bits, block;
+};
+
 /* The largest product seen of a class. */
 struct vk_seen {
     uint64_t macs; /* 0: none */
     struct vk_product_shape shape;
-    struct window window; /* not of a batch */
+    struct window window; /* not of a batch, nor of codes */
+    struct vk_coding coding;
 };
 
-/* Notes it on the backend, unless the tuner is measuring. window: NULL for a batch of matrices. */
-void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window);
+/* Notes it on the backend, unless the tuner is measuring. window: NULL for a batch of matrices, and for codes; coding: NULL but for these. */
+void vk_seen_add(struct backend *b, const struct vk_product_shape *shape, const struct window *window,
+                 const struct vk_coding *coding);
 
 #endif

@@ -365,9 +365,23 @@ static enum pen_status codes_try(struct backend *b, size_t rows, size_t bits, co
     return status;
 }
 
+/* Every tile of cooperative matrices that the rules may choose; several of them next to each other. */
+static enum pen_status code_tiles_try(struct backend *b, const char *name, double *worst, struct pen_error *reterr)
+{
+    struct vk_kernels k = b->kernels;
+    enum pen_status status = PEN_OK;
+    k.weights = VK_WEIGHTS_CODES;
+    for (uint32_t i = 0; status == PEN_OK && i < 2 * vk_cm_tiles(); i++) {
+        b->kernels.tile = i / 2 + 1;
+        status = vk_cm_tile_ruled(&k, i / 2) ? codes_try(b, 270, i % 2 == 0 ? 4 : 8, name, worst, reterr) : PEN_OK;
+    }
+    return status;
+}
+
 static enum pen_status codes_test(struct backend *b, enum vk_family family, struct pen_error *reterr)
 {
     static const size_t rows[] = {1, 3, 37, 70};
+    const size_t count = family == VK_FAMILY_CM ? 0 : sizeof rows / sizeof rows[0];
     const struct vk_kernels kept = b->kernels;
     char name[24];
     double worst = 0.0;
@@ -375,8 +389,11 @@ static enum pen_status codes_test(struct backend *b, enum vk_family family, stru
     snprintf(name, sizeof name, "nbits_%s", vk_family_name(family));
     b->kernels.only = family;
     b->kernels.codes_off = 0;
-    for (size_t i = 0; status == PEN_OK && i < 2 * (sizeof rows / sizeof rows[0]); i++) {
+    for (size_t i = 0; status == PEN_OK && i < 2 * count; i++) {
         status = codes_try(b, rows[i / 2], i % 2 == 0 ? 4 : 8, name, &worst, reterr);
+    }
+    if (count == 0) {
+        status = code_tiles_try(b, name, &worst, reterr);
     }
     b->kernels = kept;
     if (status == PEN_OK && !noted(b, name, worst)) {
@@ -402,7 +419,7 @@ static enum pen_status convs_test(struct backend *b, struct pen_error *reterr)
 
 enum pen_status vk_selftest_ops(struct backend *b, struct pen_error *reterr)
 {
-    static const enum vk_family families[] = {VK_FAMILY_SIMPLE, VK_FAMILY_TILED, VK_FAMILY_GEMV};
+    static const enum vk_family families[] = {VK_FAMILY_SIMPLE, VK_FAMILY_TILED, VK_FAMILY_GEMV, VK_FAMILY_CM};
     enum pen_status status = PEN_OK;
     if (!vk_selftest_all(b)) {
         return PEN_OK;
@@ -413,7 +430,7 @@ enum pen_status vk_selftest_ops(struct backend *b, struct pen_error *reterr)
     if (status == PEN_OK && (KEPT(vulkan_MaxPool) || KEPT(vulkan_AveragePool))) {
         status = pools_test(b, reterr);
     }
-    for (int i = 0; i < 3 && status == PEN_OK && KEPT(vulkan_MatMulNBits); i++) {
+    for (int i = 0; i < (b->kernels.cm ? 4 : 3) && status == PEN_OK && KEPT(vulkan_MatMulNBits); i++) {
         status = codes_test(b, families[i], reterr);
     }
     return status;

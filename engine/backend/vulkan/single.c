@@ -155,6 +155,65 @@ enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t
     return finish(ret_single, status, reterr);
 }
 
+/* Bytes or floats within 0.005, seeded. */
+static enum pen_status constant_make(struct vk_single *s, enum pen_dtype dtype, size_t count, uint32_t *ret_value)
+{
+    const struct shape shape = shape_of(1, (int64_t[]){(int64_t)count});
+    const size_t bytes = count * (dtype == PEN_DTYPE_F32 ? sizeof(float) : 1);
+    uint8_t *data = malloc(bytes);
+    uint32_t seed = 11;
+    for (size_t i = 0; data != NULL && i < count; i++) {
+        float next = vk_single_next(&seed);
+        if (dtype == PEN_DTYPE_F32) {
+            ((float *)data)[i] = 0.01f * next - 0.005f;
+        } else {
+            data[i] = (uint8_t)(256.0f * next);
+        }
+    }
+    enum pen_status status =
+        data != NULL ? graph_constant(s->g, NULL, dtype, &shape, data, bytes, true, ret_value) : PEN_ERR_NO_MEMORY;
+    free(data);
+    return status;
+}
+
+static enum pen_status codes_node(struct vk_single *s, const struct vk_product_shape *shape,
+                                  const struct vk_coding *coding, uint32_t *ret_node)
+{
+    const size_t blocks = (shape->depth + coding->block - 1) / coding->block;
+    const struct shape x = shape_of(2, (int64_t[]){(int64_t)shape->rows, (int64_t)shape->depth}),
+                       y = shape_of(2, (int64_t[]){(int64_t)shape->rows, (int64_t)shape->outs});
+    uint32_t in[3];
+    enum pen_status status = graph_new(NULL, &s->g);
+    status = status == PEN_OK ? value_make(s, "x", &x, &in[0]) : status;
+    status = status == PEN_OK
+                 ? constant_make(s, PEN_DTYPE_U8, shape->outs * blocks * coding->block * coding->bits / 8, &in[1])
+                 : status;
+    status = status == PEN_OK ? constant_make(s, PEN_DTYPE_F32, shape->outs * blocks, &in[2]) : status;
+    status = status == PEN_OK ? value_make(s, "y", &y, &s->out) : status;
+    s->in[0] = in[0];
+    s->in_count = 1;
+    return status == PEN_OK ? graph_node(s->g, OP_MatMulNBits, "measured", in, 3, &s->out, 1, ret_node) : status;
+}
+
+enum pen_status vk_single_codes(struct backend *b, const struct vk_product_shape *shape, const struct vk_coding *coding,
+                                struct vk_single *ret_single, struct pen_error *reterr)
+{
+    uint32_t node = 0;
+    *ret_single = (struct vk_single){0};
+    enum pen_status status = codes_node(ret_single, shape, coding, &node);
+    struct graph *g = ret_single->g;
+    if (status == PEN_OK && (graph_attr_int(g, node, ATTR_K, (int64_t)shape->depth) != PEN_OK ||
+                             graph_attr_int(g, node, ATTR_N, (int64_t)shape->outs) != PEN_OK ||
+                             graph_attr_int(g, node, ATTR_bits, coding->bits) != PEN_OK ||
+                             graph_attr_int(g, node, ATTR_block_size, coding->block) != PEN_OK)) {
+        status = PEN_ERR_NO_MEMORY;
+    }
+    if (status == PEN_OK) {
+        status = plan_make(b, ret_single, node, reterr);
+    }
+    return finish(ret_single, status, reterr);
+}
+
 #define NODE_INPUTS 9
 
 static enum pen_status input_make(struct vk_single *s, const struct vk_single_value *in, uint32_t *ret_value)

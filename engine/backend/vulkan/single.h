@@ -7,6 +7,7 @@
 #define VULKAN_SINGLE_H
 
 #include "backend/vulkan/plan.h"
+#include "backend/vulkan/seen.h"
 
 struct vk_single {
     struct graph *g;    /* owned */
@@ -21,6 +22,9 @@ enum pen_status vk_single_product(struct backend *b, const struct vk_product_sha
                                   struct pen_error *reterr);
 enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr);
+/* A MatMulNBits of codes in such blocks. */
+enum pen_status vk_single_codes(struct backend *b, const struct vk_product_shape *shape, const struct vk_coding *coding,
+                                struct vk_single *ret_single, struct pen_error *reterr);
 /* Any node: what goes in and comes out. data NULL: computed, at most two; they are the inputs of vk_single_run in order. */
 struct vk_single_value {
     enum pen_dtype dtype;

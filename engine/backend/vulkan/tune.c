@@ -89,7 +89,8 @@ static enum pen_status candidates_make(struct backend *b, const struct vk_seen *
                                        struct pen_error *reterr)
 {
     enum pen_status status = PEN_OK;
-    const struct vk_kernels asked = b->kernels;
+    struct vk_kernels asked = b->kernels;
+    asked.weights = seen->shape.kind == VK_PRODUCT_CODES ? VK_WEIGHTS_CODES : VK_WEIGHTS_FLOATS;
     b->repeats = REPEATS;
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
         const uint32_t tiles = vk_tiles_of((enum vk_family)f);
@@ -137,10 +138,12 @@ static void measured_fini(struct measured *m)
 static enum pen_status measured_init(struct backend *b, const struct vk_seen *seen, struct measured *m,
                                      struct pen_error *reterr)
 {
-    bool window = seen->shape.kind == VK_PRODUCT_WINDOW;
-    enum pen_status status = window ? vk_single_conv(b, &seen->window, seen->shape.groups,
-                                                     seen->shape.outs * seen->shape.groups, &m->single, reterr)
-                                    : vk_single_product(b, &seen->shape, &m->single, reterr);
+    const struct vk_product_shape *shape = &seen->shape;
+    enum pen_status status =
+        shape->kind == VK_PRODUCT_WINDOW
+            ? vk_single_conv(b, &seen->window, shape->groups, shape->outs * shape->groups, &m->single, reterr)
+        : shape->kind == VK_PRODUCT_CODES ? vk_single_codes(b, shape, &seen->coding, &m->single, reterr)
+                                          : vk_single_product(b, shape, &m->single, reterr);
     for (uint32_t i = 0; status == PEN_OK && i < m->single.in_count; i++) {
         status = view_make(&m->single, m->single.in[i], &m->in[i]);
     }

@@ -148,12 +148,63 @@ static void doubled(struct net *n)
     build_output(n->g, build_node(n->g, OP_Add, IDS(y, y)));
 }
 
+#define CODED_OUTS   21
+#define CODED_BLOCKS 3
+
+/* A MatMulNBits of 96 inputs; bias: its own, VALUE_NONE = none. */
+static uint32_t coded(struct net *n, uint32_t x, uint32_t bias)
+{
+    uint8_t codes[CODED_OUTS * CODED_BLOCKS * 16];
+    float scales[CODED_OUTS * CODED_BLOCKS];
+    uint32_t of_codes = VALUE_NONE, of_scales = VALUE_NONE;
+    for (size_t i = 0; i < sizeof codes; i++) {
+        codes[i] = (uint8_t)(i * 37 + 11);
+    }
+    for (int i = 0; i < CODED_OUTS * CODED_BLOCKS; i++) {
+        scales[i] = 0.002f + 0.0002f * (float)(i % 40);
+    }
+    const struct shape words = shape_of(3, (int64_t[]){CODED_OUTS, CODED_BLOCKS, 16}),
+                       all = shape_of(1, (int64_t[]){CODED_OUTS * CODED_BLOCKS});
+    cr_assert_eq(graph_constant(n->g, NULL, PEN_DTYPE_U8, &words, codes, sizeof codes, true, &of_codes), PEN_OK);
+    cr_assert_eq(graph_constant(n->g, NULL, PEN_DTYPE_F32, &all, scales, sizeof scales, true, &of_scales), PEN_OK);
+    uint32_t y = build_node(n->g, OP_MatMulNBits, IDS(x, of_codes, of_scales, VALUE_NONE, VALUE_NONE, bias));
+    uint32_t node = maker(n->g, y);
+    cr_assert_eq(graph_attr_int(n->g, node, ATTR_K, 96), PEN_OK);
+    cr_assert_eq(graph_attr_int(n->g, node, ATTR_N, CODED_OUTS), PEN_OK);
+    cr_assert_eq(graph_attr_int(n->g, node, ATTR_bits, 4), PEN_OK);
+    cr_assert_eq(graph_attr_int(n->g, node, ATTR_block_size, 32), PEN_OK);
+    return y;
+}
+
+/* Codes of few bits: a bias that the next node adds, Gelu, the residual behind it. */
+static void codes_behind(struct net *n)
+{
+    uint32_t x = input(n, DIMS(2, 18, 96)), r = input(n, DIMS(2, 18, CODED_OUTS));
+    uint32_t sum = build_node(n->g, OP_Add, IDS(coded(n, x, VALUE_NONE), build_weights(n->g, 5, DIMS(CODED_OUTS))));
+    build_output(n->g, build_node(n->g, OP_Add, IDS(r, act(n, OP_Gelu, false, sum))));
+}
+
+/* A bias of its own; the residual before the activation. */
+static void codes_before(struct net *n)
+{
+    uint32_t x = input(n, DIMS(3, 96)), r = input(n, DIMS(3, CODED_OUTS));
+    uint32_t y = coded(n, x, build_weights(n->g, 5, DIMS(CODED_OUTS)));
+    build_output(n->g, act(n, OP_Relu, false, build_node(n->g, OP_Add, IDS(y, r))));
+}
+
+/* Behind a bias of its own, a row that is added is a node of its own. */
+static void codes_rows(struct net *n)
+{
+    uint32_t y = coded(n, input(n, DIMS(20, 96)), build_weights(n->g, 5, DIMS(CODED_OUTS)));
+    build_output(n->g, build_node(n->g, OP_Add, IDS(y, build_weights(n->g, 6, DIMS(CODED_OUTS)))));
+}
+
 static const struct {
     const char *name;
     void (*make)(struct net *n);
     uint32_t kernels; /* products and what is left of element-wise work */
 } rows[] = {
-    /* the first eight on every family */
+    /* the first ten on every family */
     {"odd", odd, 1},
     {"even", even, 1},
     {"few", few, 1},
@@ -162,6 +213,9 @@ static const struct {
     {"convolution", convolution, 1},
     {"batch_behind", batch_behind, 1},
     {"batch_before", batch_before, 1},
+    {"codes_behind", codes_behind, 1},
+    {"codes_before", codes_before, 1},
+    {"codes_rows", codes_rows, 2},
     {"batch_broadcast", batch_broadcast, 2},
     {"column", column, 2},
     {"read_twice", read_twice, 2},
@@ -273,7 +327,7 @@ Test(vulkan_epilogue, a_product_computes_what_follows_it, .timeout = 280)
         if (reference == NULL) {
             cr_assert_eq(backend_reference.open(&config, &reference, &error), PEN_OK, "%s", error.text);
         }
-        for (size_t row = 0; row < (i == 0 ? sizeof rows / sizeof rows[0] : 8); row++) {
+        for (size_t row = 0; row < (i == 0 ? sizeof rows / sizeof rows[0] : 10); row++) {
             row_check(row, b, reference, all[i].bound, all[i].kernels);
         }
         device_close(b);

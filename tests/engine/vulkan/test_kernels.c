@@ -317,6 +317,14 @@ Test(vulkan_kernels, the_khr_form_of_the_shader)
     free(khr);
 }
 
+Test(vulkan_kernels, the_khr_form_of_the_shader_of_codes)
+{
+    size_t count = 0;
+    uint32_t *khr = khr_of(SHADER_nbits_cm, SHADER_F16, &count);
+    cr_assert_eq(by_columns(khr, count), 1, "the weights");
+    free(khr);
+}
+
 Test(vulkan_kernels, the_khr_form_of_the_shader_of_bytes)
 {
     size_t count = 0;

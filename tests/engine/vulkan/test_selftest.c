@@ -248,6 +248,20 @@ static void product_of_bytes(bool refused)
     (refused ? cross_refused : cross_check)(c);
 }
 
+Test(vulkan_selftest, wrong_matrices_of_codes_leave_others, .timeout = 600)
+{
+    struct backend *b = NULL;
+    device_needed();
+    for (int wrong = 0; wrong < 2; wrong++) {
+        cr_assert_eq(open_spoilt(PEN_PRECISION_F16_MATH, "cm", wrong ? "nbits_cm" : NULL, NULL, &b), PEN_OK);
+        cr_expect(said("nbits_cm", wrong ? "wrong, not used: off by " : "ok"), "%s", facts.text);
+        cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
+        few_bits(false);
+        cr_expect_eq(vk_backend_products(b, VK_FAMILY_CM), wrong ? 0 : 1);
+        device_close(b);
+    }
+}
+
 /* By the loops that stand in for the matrices, which only who asks for them has. */
 Test(vulkan_selftest, wrong_matrices_of_bytes_leave_others, .timeout = 600)
 {

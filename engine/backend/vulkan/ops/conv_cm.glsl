@@ -7,6 +7,8 @@
  * SWIZZLE: workgroups run in bands of so many rows of tiles, so that neighbours in time share weights and rows in the cache. PIECES: z is also a piece of k, whose
  * sums leave as they are (split_sum.comp). BATCH: z is one of a batch of matrices, both sides computed: w is [k][output] without padding.
  *
+ * CODES: weights are codes of few bits (nbits_cm.glsl), which lie in shared memory as [output][k]; the matrices are then read by columns.
+ *
  * SCALAR: plain loops in place of the matrices. So the tiles, edges and windows can be tested on a device without them.
  */
 layout(constant_id = 8) const uint SUBGROUP = 32;
@@ -27,14 +29,22 @@ layout(constant_id = 20) const uint SWIZZLE = 0;
 layout(constant_id = 21) const bool PIECES = false;
 layout(constant_id = 22) const bool BATCH = false;
 
-/* Shared memory in eights of f16 or fours of f32: rows [row][k], weights [k][output], sums [subgroup][row][output]; one more per row, so that banks take turns. */
+/* Shared memory in eights of f16 or fours of f32: rows [row][k], weights [k][output] or [output][k], sums [subgroup][row][output]; one more per row, so that banks take turns. */
 const uint ACROSS = OUTS / WIDTH;
 const uint HIGH = ROWS / DOWN; /* rows of a subgroup */
 const uint LEAVES = CN > 16u ? CN : 16u; /* outputs of a subgroup that leave at a time */
 const uint PITCH_A = DEPTH / 8u + 1u;
+#ifdef CODES
+const bool CODED = true;
+const uint PITCH_W = DEPTH / 8u + 1u;
+const uint ROWS_W = OUTS;
+#else
+const bool CODED = false;
 const uint PITCH_W = OUTS / 8u + 1u;
+const uint ROWS_W = DEPTH;
+#endif
 const uint PITCH_C = LEAVES / 4u + 1u;
-const uint STAGE = ROWS * PITCH_A + DEPTH * PITCH_W;
+const uint STAGE = ROWS * PITCH_A + ROWS_W * PITCH_W;
 const uint SUMS = DOWN * ACROSS * CM * PITCH_C;
 const uint ROOM = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
 shared uvec4 room[ROOM];
@@ -42,9 +52,11 @@ shared uvec4 room[ROOM];
 layout(std430, binding = 0) writeonly buffer Y8 { uvec4 y8[]; };
 layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
 layout(std430, binding = 1) readonly buffer X8 { uvec4 x8[]; };
+#ifndef CODES
 layout(std430, binding = 2) readonly buffer W4 { uvec2 w4[]; };
 layout(std430, binding = 2) readonly buffer W8 { uvec4 w8[]; };
 layout(std430, binding = 2) readonly buffer W1 { REAL w1[]; };
+#endif
 
 /* Of this workgroup: where its group or its matrices begin, in elements of x and y and fours of w (in elements where rows of w are no whole eights). */
 uint x_base, w_base, y_base;
@@ -111,7 +123,11 @@ uvec4 row_fetch(Pixel pixel, bool eights)
     return eight_of(v);
 }
 
-uvec4 weights_fetch(uint k, uint o4, uint depth)
+#ifdef CODES
+#include "nbits_cm.glsl"
+#else
+/* Eight outputs of one k. */
+uvec4 weights_at(uint k, uint o4, uint depth)
 {
     if (k >= depth || o4 >= p.group_out4) {
         return uvec4(0u);
@@ -131,6 +147,18 @@ uvec4 weights_fetch(uint k, uint o4, uint depth)
     return uvec4(w4[at], o4 + 1u < p.group_out4 ? w4[at + 1u] : uvec2(0u));
 }
 
+uvec4 weights_fetch(uint piece, uint k0, uint o40, uint depth)
+{
+    return weights_at(k0 + piece / (OUTS / 8u), o40 + piece % (OUTS / 8u) * 2u, depth);
+}
+
+/* w: where the weights of the stage begin. */
+void weights_keep(uint w, uint piece, uvec4 value)
+{
+    room[w + piece / (OUTS / 8u) * PITCH_W + piece % (OUTS / 8u)] = value;
+}
+#endif
+
 /*
  * Rows of a matrix in whole eights and whole steps: where the next pieces lie only moves on. Rows and outputs beyond the edge read the last ones; their sums are
  * dropped.
@@ -145,11 +173,13 @@ void plain_begin(uint m0, uint o40, uint first)
         uint piece = id + i * INVOCATIONS, row = min(m0 + piece / (DEPTH / 8u), p.m - 1u);
         plain_a[i] = (row * p.in_c + x_base + first) / 8u + piece % (DEPTH / 8u);
     }
+#ifndef CODES
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
         uint piece = id + i * INVOCATIONS, k = min(piece / (OUTS / 8u), DEPTH - 1u);
         uint o4 = min(o40 + piece % (OUTS / 8u) * 2u, p.group_out4 - 2u);
         plain_w[i] = (w_base + (first + k) * p.group_out4 + o4) / 2u;
     }
+#endif
 }
 
 void plain_fetch()
@@ -158,10 +188,12 @@ void plain_fetch()
         next_a[i] = x8[plain_a[i]];
         plain_a[i] += DEPTH / 8u;
     }
+#ifndef CODES
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
         next_w[i] = w8[plain_w[i]];
         plain_w[i] += DEPTH / 2u * p.group_out4;
     }
+#endif
 }
 
 void fetch(uint k0, uint o40, uint depth, bool eights)
@@ -169,16 +201,17 @@ void fetch(uint k0, uint o40, uint depth, bool eights)
     uint id = gl_LocalInvocationID.x;
     if (PLAIN) {
         plain_fetch();
-        return;
+    } else {
+        [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
+            next_a[i] = row_fetch(pixels[i], eights);
+        }
+        tap_forward(tap, DEPTH);
     }
-    [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
-        next_a[i] = row_fetch(pixels[i], eights);
+    if (CODED || !PLAIN) {
+        [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
+            next_w[i] = weights_fetch(id + i * INVOCATIONS, k0, o40, depth);
+        }
     }
-    [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
-        uint piece = id + i * INVOCATIONS, k = piece / (OUTS / 8u);
-        next_w[i] = weights_fetch(k0 + k, o40 + piece % (OUTS / 8u) * 2u, depth);
-    }
-    tap_forward(tap, DEPTH);
 }
 
 void keep(uint stage)
@@ -193,7 +226,7 @@ void keep(uint stage)
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
         uint piece = id + i * INVOCATIONS;
         if (piece < DEPTH * OUTS / 8u) {
-            room[w + piece / (OUTS / 8u) * PITCH_W + piece % (OUTS / 8u)] = next_w[i];
+            weights_keep(w, piece, next_w[i]);
         }
     }
 }
@@ -201,6 +234,20 @@ void keep(uint stage)
 #ifdef SCALAR
 vec4 sum[HIGH * WIDTH / 4u / SUBGROUP]; /* four lane + i SUBGROUP of the subgroup's part; as few and unrolled, as lavapipe loses large arrays at barriers */
 
+/* Four weights of one k. */
+vec4 four_at(uint w, uint k, uint o4)
+{
+    if (CODED) {
+        vec4 v;
+        [[unroll]] for (uint j = 0; j < 4u; j++) {
+            v[j] = unpackHalf2x16(room[w + (4u * o4 + j) * PITCH_W + k / 8u][k % 8u / 2u])[k % 2u];
+        }
+        return v;
+    }
+    uvec4 eight = room[w + k * PITCH_W + o4 / 2u];
+    uvec2 four = o4 % 2u == 0u ? eight.xy : eight.zw;
+    return vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y));
+}
 
 void multiply(uint stage, uint part_row, uint part_out)
 {
@@ -208,10 +255,8 @@ void multiply(uint stage, uint part_row, uint part_out)
     [[unroll]] for (uint i = 0; i < HIGH * WIDTH / 4u / SUBGROUP; i++) {
         uint row = (lane + i * SUBGROUP) / (WIDTH / 4u), o4 = part_out / 4u + (lane + i * SUBGROUP) % (WIDTH / 4u);
         for (uint k = 0; k < DEPTH; k++) {
-            uvec4 eight = room[w + k * PITCH_W + o4 / 2u];
-            uvec2 four = o4 % 2u == 0u ? eight.xy : eight.zw;
             uint pair = room[stage * STAGE + (part_row + row) * PITCH_A + k / 8u][k % 8u / 2u];
-            sum[i] += unpackHalf2x16(pair)[k % 2u] * vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y));
+            sum[i] += unpackHalf2x16(pair)[k % 2u] * four_at(w, k, o4);
         }
     }
 }
@@ -239,7 +284,7 @@ fcoopmatNV<32, gl_ScopeSubgroup, CM, CN> sum[HIGH / CM * (WIDTH / CN)];
 
 void multiply(uint stage, uint part_row, uint part_out)
 {
-    uint a = stage * STAGE + part_row * PITCH_A, w = stage * STAGE + ROWS * PITCH_A + part_out / 8u;
+    uint a = stage * STAGE + part_row * PITCH_A, w = stage * STAGE + ROWS * PITCH_A;
     [[unroll]] for (uint k = 0; k < DEPTH; k += CK) {
         fcoopmatNV<16, gl_ScopeSubgroup, CM, CK> left[HIGH / CM];
         [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
@@ -247,7 +292,8 @@ void multiply(uint stage, uint part_row, uint part_out)
         }
         [[unroll]] for (uint n = 0; n < WIDTH / CN; n++) {
             fcoopmatNV<16, gl_ScopeSubgroup, CK, CN> right;
-            coopMatLoadNV(right, room, w + k * PITCH_W + n * CN / 8u, PITCH_W, false);
+            uint column = part_out + n * CN;
+            coopMatLoadNV(right, room, w + (CODED ? column * PITCH_W + k / 8u : k * PITCH_W + column / 8u), PITCH_W, CODED);
             [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
                 sum[m * (WIDTH / CN) + n] = coopMatMulAddNV(left[m], right, sum[m * (WIDTH / CN) + n]);
             }
@@ -309,12 +355,14 @@ void bases_set(uint g, uint depth)
     x_base = g * p.group_in;
     w_base = g * depth * p.group_out4;
     y_base = g * p.group_out;
+#ifndef CODES
     if (BATCH) {
         uvec2 at = matrices_of(g);
         x_base = at.x * p.m * depth;
         w_base = at.y * depth * p.group_out / (p.group_out % 8u == 0u ? 4u : 1u);
         y_base = g * p.m * p.group_out;
     }
+#endif
 }
 
 void main()

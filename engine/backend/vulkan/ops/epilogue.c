@@ -29,7 +29,7 @@ static const struct node *only_reader(const struct graph *g, uint32_t value)
 
 const struct value *vk_epilogue_bias(const struct graph *g, const struct node *n, size_t outs)
 {
-    const struct node *add = n->op == OP_MatMul ? only_reader(g, n->out[0]) : NULL;
+    const struct node *add = n->op == OP_MatMul || n->op == OP_MatMulNBits ? only_reader(g, n->out[0]) : NULL;
     const struct value *c = add != NULL && add->op == OP_Add ? node_in(g, add, add->in[0] == n->out[0] ? 1 : 0) : NULL;
     return rows_of(c, outs) ? c : NULL;
 }
@@ -129,14 +129,15 @@ bool vk_epilogue_waits(struct vk_build *b, bool bias)
 
 bool vk_epilogue_first(const struct node *first)
 {
-    return first->op == OP_Conv || first->op == OP_Gemm || first->op == OP_MatMul;
+    return first->op == OP_Conv || first->op == OP_Gemm || first->op == OP_MatMul || first->op == OP_MatMulNBits;
 }
 
 /* False: not all of them can be joined. */
 static bool nodes_join(const struct vk_build *own, const struct node *const *nodes, uint32_t count,
                        struct vk_epilogue *e, uint32_t *ret_residual)
 {
-    bool has_bias = own->n->in_count > 2 && own->n->in[2] != VALUE_NONE;
+    const uint32_t at = own->n->op == OP_MatMulNBits ? 5 : 2;
+    bool has_bias = own->n->in_count > at && own->n->in[at] != VALUE_NONE;
     bool all = true;
     *e = plain_of(own, has_bias);
     for (uint32_t i = 1; all && i < count; i++) {

@@ -31,7 +31,7 @@ bool vk_epilogue_takes(const struct vk_build *b, const struct node *const *nodes
                        const struct node *next);
 /* The product with the nodes behind it; b->n is the last of them. */
 void vk_epilogue_build(struct vk_build *b, const struct node *const *nodes, uint32_t count);
-/* pack: the constant that the only reader of MatMul node n adds to each row, `outs` of them; NULL: there is none. */
+/* pack: the constant that the only reader of node n, a MatMul or MatMulNBits, adds to each row, `outs` of them; NULL: there is none. */
 const struct value *vk_epilogue_bias(const struct graph *g, const struct node *n, size_t outs);
 
 #endif

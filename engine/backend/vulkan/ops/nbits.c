@@ -1,14 +1,16 @@
+#include <math.h>
 #include <string.h>
 
+#include "backend/vulkan/ops/epilogue.h"
 #include "backend/vulkan/ops/ops.h"
-#include "backend/vulkan/ops/product.h"
+#include "backend/vulkan/range.h"
 
 /*
  * MatMulNBits: y = a w^T + bias, w [N, K] in blocks of 2, 4 or 8 bits. The codes stay as they are in the file, on the device too; each kernel decodes them where
- * it reads them.
+ * it reads them. What follows it is computed with it, as with other products (epilogue.h).
  */
 enum { IN_A, IN_CODES, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
-enum { PACK_SCALES, PACK_ZEROS, PACK_BIAS };
+enum { PACK_SCALES, PACK_BIAS = VK_EPILOGUE_BIAS, PACK_ZEROS };
 
 struct nbits {
     size_t k, n, bits, block, blocks;
@@ -78,9 +80,10 @@ static float zero_at(const struct value *v, const struct nbits *q, size_t row, s
     return (float)(byte >> (block % per_byte * q->bits) & ((1u << q->bits) - 1u));
 }
 
+/* In whole fours. */
 static enum pen_status floats_pack(struct vk_pack *p, uint32_t slot, const struct value *v)
 {
-    float *to = v != NULL ? vk_pack_floats(p, slot, v->bytes / sizeof(float)) : NULL;
+    float *to = v != NULL ? vk_pack_floats(p, slot, (v->bytes / sizeof(float) + 3) / 4 * 4) : NULL;
     if (v != NULL && to != NULL) {
         memcpy(to, v->data, v->bytes);
         vk_pack_wide_if_outside(p, slot);
@@ -100,54 +103,104 @@ static enum pen_status nbits_pack(struct vk_pack *p)
         return PEN_ERR_NO_MEMORY;
     }
     enum pen_status status = floats_pack(p, PACK_SCALES, node_in(p->g, p->n, IN_SCALES));
-    return status == PEN_OK ? floats_pack(p, PACK_BIAS, node_in(p->g, p->n, IN_BIAS)) : status;
+    const struct value *own = node_in(p->g, p->n, IN_BIAS), *next = vk_epilogue_bias(p->g, p->n, q.n);
+    status = status == PEN_OK ? floats_pack(p, PACK_BIAS, own != NULL ? own : next) : status;
+    if (own == NULL && next != NULL && status == PEN_OK && vk_range_large(next->data, q.n)) {
+        vk_pack_wide(p, PACK_BIAS);
+    }
+    return status;
 }
 
-static struct vk_work *dispatch(struct vk_build *b, enum shader shader, const struct nbits *q, size_t rows,
-                                uint32_t tile)
+static struct vk_work *dispatch(struct vk_build *b, enum shader shader, const struct nbits *q,
+                                const struct vk_product *p, uint32_t tile)
 {
-    uint32_t scales = vk_packed_cell(b, PACK_SCALES), zeros = vk_packed_cell(b, PACK_ZEROS),
-             bias = vk_packed_cell(b, PACK_BIAS);
+    const uint32_t scales = p->codes->scales, zeros = p->codes->zeros;
     struct vk_work *w = vk_dispatch(b, shader);
-    vk_bind(w, vk_out_cell(b, 0), VK_WRITE);
-    vk_bind(w, vk_in_cell(b, IN_A), VK_READ);
-    vk_bind(w, vk_in_cell(b, IN_CODES), VK_READ);
+    vk_bind(w, p->y, VK_WRITE);
+    vk_bind(w, p->x, VK_READ);
+    vk_bind(w, p->weights, VK_READ);
     vk_bind(w, scales, VK_READ);
     vk_bind(w, zeros != VK_CELL_NONE ? zeros : scales, VK_READ);
-    vk_bind(w, bias != VK_CELL_NONE ? bias : scales, VK_READ);
+    vk_bind(w, p->bias != VK_CELL_NONE ? p->bias : scales, VK_READ);
+    vk_bind(w, p->adds != VK_RESIDUAL_NONE ? p->residual : p->x, VK_READ);
+    vk_spec_act(w, &p->act);
     vk_spec(w, (uint32_t)q->bits);
     vk_spec(w, zeros != VK_CELL_NONE);
-    vk_spec(w, bias != VK_CELL_NONE);
+    vk_spec(w, p->bias != VK_CELL_NONE);
     vk_spec(w, tile);
-    vk_spec(w, vk_cell_wide(b, scales) | (uint32_t)vk_cell_wide(b, zeros) << 1 | (uint32_t)vk_cell_wide(b, bias) << 2);
-    const size_t words[] = {rows, q->n, q->k, q->blocks * q->block * q->bits / 32, q->block * q->bits / 32, q->blocks};
+    vk_spec(w, vk_cell_wide(b, scales) | (uint32_t)vk_cell_wide(b, p->bias) << 1 | (uint32_t)p->adds |
+                   (uint32_t)vk_cell_wide(b, zeros) << 4);
+    const size_t words[] = {p->w.out[1], q->n, q->k, q->blocks * q->block * q->bits / 32, q->block * q->bits / 32,
+                            q->blocks};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         vk_push(w, words[i]);
     }
     return w;
 }
 
+/* As f16: every value that a code may stand for. */
+static bool values_fit(const struct vk_build *b, const struct nbits *q)
+{
+    const float *scales = vk_in(b, IN_SCALES)->data;
+    const struct fact *zeros = vk_in(b, IN_ZEROS);
+    float scale = 0.0f, zero = (float)(1u << q->bits);
+    for (size_t i = 0; i < q->n * q->blocks; i++) {
+        scale = fmaxf(scale, fabsf(scales[i]));
+        zero =
+            zeros != NULL && zeros->dtype == PEN_DTYPE_F32 ? fmaxf(zero, fabsf(((const float *)zeros->data)[i])) : zero;
+    }
+    return scale * (zero + (float)(1u << q->bits)) < 65504.0f;
+}
+
+static void product(struct vk_build *b, const struct nbits *q, const struct vk_product *p, const struct vk_choice *c)
+{
+    const size_t rows = p->w.out[1];
+    if (c->family == VK_FAMILY_CM) {
+        vk_product_codes(b, p, c);
+    } else if (c->family == VK_FAMILY_TILED) {
+        vk_groups(dispatch(b, SHADER_nbits_tiled, q, p, c->tile), (rows + 16 * c->tile - 1) / (16 * c->tile),
+                  (q->n + 63) / 64, 1);
+    } else if (c->family == VK_FAMILY_GEMV) {
+        uint32_t lanes = q->k >= 1024 ? 1 : q->k >= 256 ? 4 : 16;
+        struct vk_work *w = dispatch(b, SHADER_nbits_gemv, q, p, c->tile);
+        vk_spec(w, lanes);
+        vk_groups(w, (q->n + lanes - 1) / lanes, (rows + c->tile - 1) / c->tile, 1);
+    } else {
+        vk_items(dispatch(b, SHADER_nbits, q, p, c->tile), (rows + c->tile - 1) / c->tile * q->n);
+    }
+}
+
 static void nbits_build(struct vk_build *b)
 {
     const struct nbits q = nbits_of(b->n);
+    const bool has_bias = vk_in(b, IN_BIAS) != NULL;
     size_t rows = vk_elements(vk_in(b, IN_A)) / q.k;
     if (rows * q.k != vk_elements(vk_in(b, IN_A)) || rows * q.n != vk_elements(vk_out(b, 0))) {
         vk_build_fail(b, PEN_ERR_SHAPE, "input and weights do not fit each other");
         return;
     }
+    if (b->epilogue == NULL && vk_epilogue_waits(b, has_bias)) {
+        return;
+    }
+    const struct vk_coding coding = {(uint32_t)q.bits, (uint32_t)q.block};
+    const struct vk_codes codes = {
+        .coding = coding, .scales = vk_packed_cell(b, PACK_SCALES), .zeros = vk_packed_cell(b, PACK_ZEROS)};
+    struct vk_product p = {.w = vk_matrix_window(rows, q.k),
+                           .groups = 1,
+                           .group_in = q.k,
+                           .group_out = q.n,
+                           .x = vk_in_cell(b, IN_A),
+                           .weights = vk_in_cell(b, IN_CODES),
+                           .bias = has_bias ? vk_packed_cell(b, PACK_BIAS) : VK_CELL_NONE,
+                           .act = vk_act_read(b->n),
+                           .codes = &codes};
+    vk_epilogue_apply(b, &p);
     const struct vk_product_shape shape = {
-        .kind = VK_PRODUCT_MATRIX, .rows = rows, .outs = q.n, .depth = q.k, .groups = 1};
-    const struct vk_choice c = vk_build_choose_codes(b, &shape);
-    if (c.family == VK_FAMILY_TILED) {
-        vk_groups(dispatch(b, SHADER_nbits_tiled, &q, rows, c.tile), (rows + 16 * c.tile - 1) / (16 * c.tile),
-                  (q.n + 63) / 64, 1);
-    } else if (c.family == VK_FAMILY_GEMV) {
-        uint32_t lanes = q.k >= 1024 ? 1 : q.k >= 256 ? 4 : 16;
-        struct vk_work *w = dispatch(b, SHADER_nbits_gemv, &q, rows, c.tile);
-        vk_spec(w, lanes);
-        vk_groups(w, (q.n + lanes - 1) / lanes, (rows + c.tile - 1) / c.tile, 1);
-    } else {
-        vk_items(dispatch(b, SHADER_nbits, &q, rows, c.tile), (rows + c.tile - 1) / c.tile * q.n);
+        .kind = VK_PRODUCT_CODES, .rows = rows, .outs = q.n, .depth = q.k, .groups = 1};
+    const struct vk_choice c =
+        vk_build_choose_codes(b, &shape, &coding, !vk_cell_wide(b, codes.scales) && values_fit(b, &q));
+    for (uint32_t i = vk_build_repeats(b); i > 0; i--) {
+        product(b, &q, &p, &c);
     }
 }
 

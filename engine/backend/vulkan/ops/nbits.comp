@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "math.glsl"
 #include "nbits.glsl"
 
 /* Family `simple`: an invocation makes one output of TILE rows. */
@@ -27,6 +28,6 @@ void main()
         }
     }
     for (uint t = 0; t < TILE && m0 + t < p.m; t++) {
-        y[(m0 + t) * p.n + o] = TO_REAL(sum[t]);
+        sum_store((m0 + t) * p.n + o, sum[t]);
     }
 }

@@ -1,12 +1,13 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "math.glsl"
 #include "nbits.glsl"
 
 /* Family `gemv`: a workgroup makes TILE rows (y) of LANES outputs (x); the others share the depth, so that neighbours read neighbouring words of a row of w. */
 #define INVOCATIONS 128u
 layout(local_size_x = 128) in;
-layout(constant_id = 5) const uint LANES = 2; /* a power of two */
+layout(constant_id = 8) const uint LANES = 2; /* a power of two */
 
 shared float slices[INVOCATIONS];
 
@@ -39,7 +40,7 @@ void main()
             }
         }
         if (slice == 0u && o < p.n && m0 + t < p.m) {
-            y[(m0 + t) * p.n + o] = TO_REAL(slices[id] + bias_of(o));
+            sum_store((m0 + t) * p.n + o, slices[id] + bias_of(o));
         }
         barrier(); /* before the next row overwrites them */
     }

@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "math.glsl"
 #include "nbits.glsl"
 
 /*
@@ -54,7 +55,7 @@ void main()
     for (uint t = 0; t < TILE; t++) {
         uint m = m0 + ty + 16u * t;
         for (uint j = 0; j < 4u && m < p.m && o + j < p.n; j++) {
-            y[m * p.n + o + j] = TO_REAL(sum[t][j] + bias_of(o + j));
+            sum_store(m * p.n + o + j, sum[t][j] + bias_of(o + j));
         }
     }
 }

@@ -171,22 +171,38 @@ static void cooperative_start(struct vk_build *b, struct vk_work *work, const st
     vk_cooperative_start(work, &m, c, plain, batch, rows, out4, groups);
 }
 
-static enum shader cooperative_shader(const struct vk_build *b)
+static enum shader cooperative_shader(const struct vk_build *b, bool codes)
 {
-    return vk_build_matrices(b).rows != 0 ? SHADER_conv_cm : SHADER_conv_cm_scalar;
+    const bool matrices = vk_build_matrices(b).rows != 0;
+    return codes ? (matrices ? SHADER_nbits_cm : SHADER_nbits_cm_scalar)
+                 : (matrices ? SHADER_conv_cm : SHADER_conv_cm_scalar);
+}
+
+/* Behind the buffers and constants of every kernel of family `cm`. */
+static void codes_add(struct vk_work *work, const struct vk_codes *c)
+{
+    const bool zeros = c->zeros != VK_CELL_NONE;
+    vk_bind(work, c->scales, VK_READ);
+    vk_bind(work, zeros ? c->zeros : c->scales, VK_READ);
+    vk_spec(work, c->coding.bits);
+    vk_spec(work, c->coding.block);
+    vk_spec(work, zeros);
 }
 
 static void cooperative(struct vk_build *b, const struct vk_product *p, struct launch *l)
 {
     const bool pieces = l->choice.splits > 1;
-    const bool plain =
-        window_point(&p->w) && p->group_in % l->choice.depth == 0 && p->w.channels % 8 == 0 && l->out4 % 2 == 0;
-    l->shader = cooperative_shader(b);
+    const bool plain = window_point(&p->w) && p->group_in % l->choice.depth == 0 && p->w.channels % 8 == 0 &&
+                       (l->out4 % 2 == 0 || p->codes != NULL);
+    l->shader = cooperative_shader(b, p->codes != NULL);
     if (pieces && !sums_make(b, p, l)) {
         return;
     }
     struct vk_work *work = product_dispatch(b, p, l);
     cooperative_start(b, work, &l->choice, plain, false, l->rows, l->out4, p->groups);
+    if (p->codes != NULL) {
+        codes_add(work, p->codes);
+    }
     if (pieces) {
         sums_add(b, p, l);
     }
@@ -219,7 +235,7 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
                                    .adds = p->end->adds,
                                    .residual = p->end->residual};
     const bool whole = c->family == VK_FAMILY_CM2; /* matrices of a workgroup */
-    const struct launch l = {.shader = whole ? workgroup_shader(b) : cooperative_shader(b),
+    const struct launch l = {.shader = whole ? workgroup_shader(b) : cooperative_shader(b, false),
                              .choice = *c,
                              .rows = p->rows,
                              .out4 = (p->outs + 3) / 4,
@@ -240,6 +256,13 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
     }
     const bool plain = p->depth % c->depth == 0 && p->outs % 8 == 0;
     cooperative_start(b, work, c, plain, true, p->rows, l.out4, p->count);
+}
+
+void vk_product_codes(struct vk_build *b, const struct vk_product *p, const struct vk_choice *c)
+{
+    struct launch l = {
+        .choice = *c, .rows = p->w.batch * p->w.out[0] * p->w.out[1], .out4 = (p->group_out + 3) / 4, .to = p->y};
+    cooperative(b, p, &l);
 }
 
 void vk_product(struct vk_build *b, const struct vk_product *p)

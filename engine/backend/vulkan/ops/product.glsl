@@ -38,14 +38,14 @@ layout(push_constant) uniform Push
     uint group_in, group_out, group_out4; /* group_out4: fours of a packed row */
     uint groups;
     uint splits; /* pieces of k */
-#ifdef MATRICES
+#if defined MATRICES && !defined CODES
     uint dim[4], a_step[4], b_step[4]; /* of a batch of matrices: steps in matrices, 0 = the same for all */
 #endif
 } p;
 
 #include "pixel.glsl"
 
-#ifdef MATRICES
+#if defined MATRICES && !defined CODES
 /* Of matrix i of the batch: which ones of x and w. */
 uvec2 matrices_of(uint i)
 {

@@ -7,21 +7,31 @@
 #define VULKAN_PRODUCT_H
 
 #include "backend/vulkan/ops/filter.h"
+#include "backend/vulkan/seen.h"
 
 /* Where a tensor of the shape of y is added. The values are bits of the kernels' constants. */
 enum vk_residual { VK_RESIDUAL_NONE = 0, VK_RESIDUAL_BEFORE = 4, VK_RESIDUAL_BEHIND = 8 };
+
+/* Weights as codes of few bits, for family `cm`: weights has the words, [output][words of its blocks]. */
+struct vk_codes {
+    struct vk_coding coding; /* blocks of a multiple of 16 */
+    uint32_t scales, zeros;  /* cells, [output][block]; zeros VK_CELL_NONE = the middle of the codes */
+};
 
 struct vk_product {
     struct window w; /* a matrix of m rows: batch 1, height 1, width m */
     size_t groups, group_in, group_out;
     uint32_t x, y, weights, bias; /* cells; bias VK_CELL_NONE = none. bias is [group][o padded to 4] */
     struct vk_act act;
-    enum vk_residual adds; /* before or behind act */
-    uint32_t residual;     /* cell; of no meaning where nothing is added */
-    bool conv;             /* of a convolution: vk_conv says which kernels */
+    enum vk_residual adds;        /* before or behind act */
+    uint32_t residual;            /* cell; of no meaning where nothing is added */
+    bool conv;                    /* of a convolution: vk_conv says which kernels */
+    const struct vk_codes *codes; /* NULL: weights are floats */
 };
 
 void vk_product(struct vk_build *b, const struct vk_product *p);
+/* One with codes, by family `cm`: the choice says which tile. */
+void vk_product_codes(struct vk_build *b, const struct vk_product *p, const struct vk_choice *c);
 
 /* A batch of products of matrices, both sides computed and dense: y[i] = act(x[..] w[..] + bias), perhaps with a residual. */
 struct vk_batch {
