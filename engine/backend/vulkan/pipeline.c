@@ -138,6 +138,9 @@ void vk_pipelines_free(struct vk_pipelines *p)
     free(p);
 }
 
+#define SPIRV_VERSION 1 /* a module's second word */
+#define SPIRV_1_6     0x00010600u
+
 /* The words for this device: the form asked for, cooperative matrices in the way its extension has them. *ret_own to be freed. */
 static enum pen_status words_get(const struct vk_device *d, enum shader shader, enum shader_form form,
                                  VkShaderModuleCreateInfo *info, uint32_t **ret_own, struct pen_error *reterr)
@@ -151,7 +154,8 @@ static enum pen_status words_get(const struct vk_device *d, enum shader shader, 
                              KEPT_EVERYTHING ? "for floats stored as f16"
                                              : "not in this build: the list of -DPENSTOCK_KERNELS leaves it out");
     }
-    if (code->matrices && d->coopmat.kind == VK_COOPMAT_KHR) {
+    const bool kept = code->words[form][SPIRV_VERSION] >= SPIRV_1_6; /* those of ops/kept are in KHR's form */
+    if (code->matrices && !kept && d->coopmat.kind == VK_COOPMAT_KHR) {
         if (!vk_coopmat_khr(code->words[form], count, ret_own, &count)) {
             return pen_error_set(reterr, PEN_ERR_INTERNAL, "vulkan: kernel %s has no form for %s", code->name,
                                  VK_KHR_COOPMAT_NAME);

@@ -40,8 +40,9 @@ struct backend {
     atomic_uint winograds;                       /* convolutions of these execs that run by Winograd's method */
     struct vk_verdict verdicts[VK_VERDICTS_MAX]; /* verdicts.h: of each family that was tried when it was opened */
     uint32_t verdict_count;
-    bool bytes_wrong; /* no kernel of products of bytes, or of their rounding, is right here */
-    uint32_t repeats; /* while the tuner measures; else 0 */
+    enum vk_family lost_in; /* the family in whose self-test the device was lost; AUTO: none */
+    bool bytes_wrong;       /* no kernel of products of bytes, or of their rounding, is right here */
+    uint32_t repeats;       /* while the tuner measures; else 0 */
     atomic_uint_least64_t losses, compiled_before; /* pipelines of devices that were lost */
     struct backend *beside[VK_BESIDE_MAX];         /* several.c: whole backends on further devices */
     uint32_t beside_count;

@@ -81,17 +81,41 @@ static double error_of(const struct trial *t)
     return worst;
 }
 
+/* Kernels that a driver does not compile or run are as wrong as those that compute wrong. Not where all depends on it: simple kernels, memory, the device itself. */
+static enum pen_status forgive(struct backend *b, const char *name, const struct pen_error *why, double *worst,
+                               struct pen_error *reterr)
+{
+    bool all = strcmp(name, vk_family_name(VK_FAMILY_SIMPLE)) == 0 || why->status == PEN_ERR_NO_MEMORY ||
+               why->status == PEN_ERR_DEVICE_LOST || atomic_load(&b->device->lost);
+    if (atomic_load(&b->device->lost)) {
+        b->lost_in = b->kernels.only;
+    }
+    if (all) {
+        return pen_error_set(reterr, why->status, "%s", why->text);
+    }
+    *worst = INFINITY;
+    return PEN_OK;
+}
+
 enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_shape *s, const char *name, double *worst,
                                   struct pen_error *reterr)
 {
     struct trial t;
+    struct pen_error why = {0};
     enum pen_status status = trial_init(b, s, &t, reterr);
     if (status != PEN_OK) {
         return status;
     }
     const void *in[] = {t.x, t.w};
-    status = vk_single_run(&t.single, in, t.y, reterr);
-    if (status == PEN_OK) {
+    const enum pen_status fault = vk_selftest_fault(name);
+    if (fault == PEN_ERR_DEVICE_LOST) {
+        atomic_store(&b->device->lost, true);
+    }
+    status = fault == PEN_OK ? vk_single_run(&t.single, in, t.y, &why)
+                             : pen_error_set(&why, fault, "kernels %s do not run", name);
+    if (status != PEN_OK) {
+        status = forgive(b, name, &why, worst, reterr);
+    } else {
         vk_selftest_spoil(name, t.y, s->groups * s->rows * s->outs * sizeof *t.y);
         const double error = error_of(&t);
         *worst = error > *worst || isnan(error) ? error : *worst;
@@ -118,7 +142,7 @@ static enum pen_status family_test(struct backend *b, enum vk_family family, boo
         }
     }
     char wrong[80];
-    snprintf(wrong, sizeof wrong, "off by %g, more than %g", worst, bound);
+    vk_selftest_text(b, worst, wrong, sizeof wrong);
     const bool right = worst <= bound;
     if (status == PEN_OK && tried) {
         vk_selftest_note(b, vk_family_name(family), right ? NULL : wrong);

@@ -60,9 +60,8 @@ static enum pen_status trial_run(struct trial *t, const char *name, double *wors
 static bool noted(struct backend *b, const char *name, double worst)
 {
     char wrong[80];
-    const double bound = vk_selftest_bound(b);
-    const bool right = worst <= bound;
-    snprintf(wrong, sizeof wrong, "off by %g, more than %g", worst, bound);
+    const bool right = worst <= vk_selftest_bound(b);
+    vk_selftest_text(b, worst, wrong, sizeof wrong);
     vk_selftest_note(b, name, right ? NULL : wrong);
     return right;
 }

@@ -1,5 +1,6 @@
 #include "backend/vulkan/verdicts.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "backend/vulkan/plan.h"
@@ -7,12 +8,23 @@
 static struct {
     bool all;
     void (*tamper)(const char *kernels, void *result, size_t bytes);
+    enum pen_status (*fault)(const char *kernels);
 } seam;
 
 void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result, size_t bytes))
 {
     seam.all = all;
     seam.tamper = tamper;
+}
+
+void vk_selftest_faults(enum pen_status (*fault)(const char *kernels))
+{
+    seam.fault = fault;
+}
+
+enum pen_status vk_selftest_fault(const char *kernels)
+{
+    return seam.fault != NULL ? seam.fault(kernels) : PEN_OK;
 }
 
 bool vk_selftest_all(const struct backend *b)
@@ -33,6 +45,15 @@ double vk_selftest_bound(const struct backend *b)
     static const double bounds[] = {1e-4, 2e-2, 4e-2};
     _Static_assert(sizeof bounds / sizeof bounds[0] == SHADER_FORMS, "each form of a shader has a bound");
     return bounds[b->device->form];
+}
+
+void vk_selftest_text(const struct backend *b, double worst, char *text, size_t bytes)
+{
+    if (isinf(worst)) {
+        snprintf(text, bytes, "the driver does not run them");
+    } else {
+        snprintf(text, bytes, "off by %g, more than %g", worst, vk_selftest_bound(b));
+    }
 }
 
 void vk_selftest_note(struct backend *b, const char *name, const char *wrong)

@@ -17,11 +17,17 @@ void vk_selftest_say(const struct backend *b, void (*say)(void *context, const c
  */
 void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result, size_t bytes));
 
+/* Tests: kernels for which it gives an error do not run; DEVICE_LOST also loses the device. NULL: as ever. */
+void vk_selftest_faults(enum pen_status (*fault)(const char *kernels));
+enum pen_status vk_selftest_fault(const char *kernels);
+
 /* Are families tried that no rule chooses here? */
 bool vk_selftest_all(const struct backend *b);
 void vk_selftest_spoil(const char *kernels, void *result, size_t bytes);
 /* How far sums of some hundred products of numbers within 0.5 may be off, in the backend's precision. */
 double vk_selftest_bound(const struct backend *b);
+/* What is wrong with kernels that are so far off; infinity: they do not run. */
+void vk_selftest_text(const struct backend *b, double worst, char *text, size_t bytes);
 /* Notes what a family's test gave; `wrong` NULL = ok. */
 void vk_selftest_note(struct backend *b, const char *name, const char *wrong);
 /* PEN_ERR_UNAVAILABLE naming the device. */
