@@ -277,9 +277,15 @@ bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number)
                                  cm_depth(k, t) % (k->matrix_depth > 0 ? k->matrix_depth : 16) == 0);
 }
 
-bool vk_cm_tile_ruled(const struct vk_kernels *k, uint32_t number)
+/* The rules may choose it. */
+static bool cm_tile_ruled(const struct vk_kernels *k, uint32_t number)
 {
     return number < CM_TILES && (classes[k->device].tiles & CM_BIT(number)) != 0 && vk_cm_tile_fits(k, number);
+}
+
+bool vk_cm_tile_tried(const struct vk_kernels *k, uint32_t number)
+{
+    return cm_tile_ruled(k, number) && (k->device != VK_CLASS_SOFTWARE || number == CM_LAST);
 }
 
 static size_t cm_tiles_of(const struct cm_tile *t, const struct vk_product_shape *s)
@@ -290,7 +296,7 @@ static size_t cm_tiles_of(const struct cm_tile *t, const struct vk_product_shape
 static bool cm_tile_suits(const struct vk_kernels *k, uint32_t number, const struct vk_product_shape *s)
 {
     const struct cm_tile *t = &cm_tiles[number];
-    return vk_cm_tile_ruled(k, number) && (t->rows <= 64 || s->rows > t->rows / 2) &&
+    return cm_tile_ruled(k, number) && (t->rows <= 64 || s->rows > t->rows / 2) &&
            (t->outs == 64 || s->outs > t->outs / 2) && cm_tiles_of(t, s) >= 2 * (size_t)classes[k->device].workgroups;
 }
 
@@ -298,7 +304,7 @@ static bool cm_tile_suits(const struct vk_kernels *k, uint32_t number, const str
 static uint32_t cm_by_rule(const struct vk_kernels *k, const struct vk_product_shape *s)
 {
     uint32_t number = 0;
-    if (s->rows <= 32 && vk_cm_tile_ruled(k, 9)) {
+    if (s->rows <= 32 && cm_tile_ruled(k, 9)) {
         return 9;
     }
     while (number < CM_LAST && !cm_tile_suits(k, number, s)) {

@@ -104,8 +104,8 @@ bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t nu
 uint32_t vk_cm_tiles(void);
 /* The tile fits the device's limits. */
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number);
-/* The rules may choose the tile on this class of devices. */
-bool vk_cm_tile_ruled(const struct vk_kernels *k, uint32_t number);
+/* By self-tests: each that the rules may choose on this class of devices; of those that compute on the CPU, which compile large ones for minutes, the smallest. */
+bool vk_cm_tile_tried(const struct vk_kernels *k, uint32_t number);
 /* "cm 128x128x32", "cm2 128x256x64"; of other families their name. */
 void vk_tuned_text(uint8_t tuned, char *text, size_t bytes);
 

@@ -164,7 +164,7 @@ static bool noted(struct backend *b, const char *name, size_t wrong)
     return wrong == 0;
 }
 
-/* Every tile of cooperative matrices that the rules may choose. */
+/* By each tile of cooperative matrices that the rules may choose. */
 static enum pen_status tiles_test(struct backend *b, const char *name, size_t *ret_wrong, struct pen_error *reterr)
 {
     const struct sizes *const tried[] = {&sizes[0], &large};
@@ -172,7 +172,7 @@ static enum pen_status tiles_test(struct backend *b, const char *name, size_t *r
     enum pen_status status = PEN_OK;
     vk_kernels_of_bytes(b, &k);
     for (uint32_t i = 0; i < 2 * vk_cm_tiles() && status == PEN_OK && *ret_wrong == 0; i++) {
-        if (vk_cm_tile_ruled(&k, i / 2)) {
+        if (vk_cm_tile_tried(&k, i / 2)) {
             b->kernels.tile = i / 2 + 1;
             status = sizes_test(b, tried[i % 2], name, ret_wrong, reterr);
         }

@@ -364,7 +364,7 @@ static enum pen_status codes_try(struct backend *b, size_t rows, size_t bits, co
     return status;
 }
 
-/* Every tile of cooperative matrices that the rules may choose; several of them next to each other. */
+/* By each tile of cooperative matrices that the rules may choose; several of them next to each other. */
 static enum pen_status code_tiles_try(struct backend *b, const char *name, double *worst, struct pen_error *reterr)
 {
     struct vk_kernels k = b->kernels;
@@ -372,7 +372,7 @@ static enum pen_status code_tiles_try(struct backend *b, const char *name, doubl
     k.weights = VK_WEIGHTS_CODES;
     for (uint32_t i = 0; status == PEN_OK && i < 2 * vk_cm_tiles(); i++) {
         b->kernels.tile = i / 2 + 1;
-        status = vk_cm_tile_ruled(&k, i / 2) ? codes_try(b, 270, i % 2 == 0 ? 4 : 8, name, worst, reterr) : PEN_OK;
+        status = vk_cm_tile_tried(&k, i / 2) ? codes_try(b, 270, i % 2 == 0 ? 4 : 8, name, worst, reterr) : PEN_OK;
     }
     return status;
 }

@@ -79,29 +79,72 @@ Test(vulkan_long, a_hundred_thousand_runs_take_no_memory, .timeout = 1700)
     graph_free(g);
 }
 
+static void product_of_floats(void)
+{
+    struct cross *c = cross_new(OP_MatMul);
+    cross_range(c, -0.3f, 0.3f);
+    cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){270, 72}, false);
+    cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){72, 264}, true);
+    cross_check(c);
+}
+
+static void product_of_bytes(void)
+{
+    struct cross *c = cross_new(OP_MatMulInteger);
+    cross_input(c, PEN_DTYPE_U8, 2, (int64_t[]){270, 144}, false);
+    cross_input(c, PEN_DTYPE_I8, 2, (int64_t[]){144, 264}, true);
+    cross_input(c, PEN_DTYPE_U8, 0, NULL, true);
+    cross_input(c, PEN_DTYPE_I8, 1, (int64_t[]){264}, true);
+    cross_check(c);
+}
+
+static void product_of_codes(void)
+{
+    struct cross *c = cross_new(OP_MatMulNBits);
+    cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){270, 72}, false);
+    cross_input(c, PEN_DTYPE_U8, 3, (int64_t[]){264, 3, 16}, true);
+    cross_range(c, 0.0002f, 0.001f);
+    cross_input(c, PEN_DTYPE_F32, 1, (int64_t[]){264 * 3}, true);
+    cross_int(c, ATTR_K, 72);
+    cross_int(c, ATTR_N, 264);
+    cross_int(c, ATTR_bits, 4);
+    cross_int(c, ATTR_block_size, 32);
+    cross_check(c);
+}
+
 /* With plain loops in the matrices' place: tails on all sides, bands of workgroups. test_tiles.c has those that compile sooner. */
-static void tiles_run(enum vk_family family, uint32_t least)
+static void every_tile(enum vk_family family, enum vk_weights_of weights, void (*product)(void), uint32_t least)
 {
     struct backend *b = device_open(PEN_PRECISION_F16_MATH, vk_family_name(family));
+    struct vk_kernels k = b->kernels;
     uint32_t ran = 0;
+    k.weights = weights;
     cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
     for (uint32_t i = 0; i < vk_tiles_of(family); i++) {
-        if (vk_tile_fits(&b->kernels, family, i)) {
-            struct cross *c = cross_new(OP_MatMul);
+        if (vk_tile_fits(&k, family, i)) {
             b->kernels.tile = i + 1;
-            cross_range(c, -0.3f, 0.3f);
-            cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){270, 72}, false);
-            cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){72, 264}, true);
-            cross_check(c);
+            product();
             ran++;
         }
     }
     cr_assert_geq(ran, least);
+    cr_assert_eq(weights == VK_WEIGHTS_BYTES ? vk_backend_bytes_matrices(b) : vk_backend_products(b, family), ran);
     device_close(b);
 }
 
 Test(vulkan_long, every_tile_of_cooperative_matrices, .timeout = 1700)
 {
-    tiles_run(VK_FAMILY_CM, 7);
-    tiles_run(VK_FAMILY_CM2, 1); /* one alone where matrices of a subgroup stand in */
+    every_tile(VK_FAMILY_CM, VK_WEIGHTS_FLOATS, product_of_floats, 7);
+    every_tile(VK_FAMILY_CM2, VK_WEIGHTS_FLOATS, product_of_floats,
+               1); /* one alone where matrices of a subgroup stand in */
+}
+
+Test(vulkan_long, every_tile_of_bytes, .timeout = 1700)
+{
+    every_tile(VK_FAMILY_CM, VK_WEIGHTS_BYTES, product_of_bytes, 7);
+}
+
+Test(vulkan_long, every_tile_of_codes, .timeout = 1700)
+{
+    every_tile(VK_FAMILY_CM, VK_WEIGHTS_CODES, product_of_codes, 7);
 }
