@@ -34,6 +34,7 @@ void vk_kernels_of_bytes(const struct backend *b, struct vk_kernels *ret_kernels
     const struct vk_matrix_size *m = &b->device->coopmat.bytes;
     struct vk_kernels k = b->kernels;
     k.cm = k.cm_bytes && !is_off(&k, VK_FAMILY_CM, false);
+    k.cm2 = false;
     k.weights = VK_WEIGHTS_BYTES;
     k.subgroup = m->rows != 0 ? m->subgroup : VK_LOCAL / 2;
     k.matrix_rows = m->rows;

@@ -327,8 +327,10 @@ Test(vulkan_selftest, wrong_matrices_of_bytes_leave_others, .timeout = 600)
     cr_expect_gt(vk_backend_bytes_matrices(b), 0);
     b->kernels.device = VK_CLASS_NVIDIA;
     b->kernels.only = VK_FAMILY_AUTO;
+    b->kernels.cm2 = true;
     vk_kernels_of_bytes(b, &k);
     cr_expect_eq(vk_choose(&k, &shape).family, VK_FAMILY_CM);
+    cr_expect_not(k.cm2, "matrices of a workgroup are of floats");
     device_close(b);
     cr_assert_eq(open_spoilt(PEN_PRECISION_INT8, "cm", "bytes_cm", NULL, &b), PEN_OK);
     cr_expect(said("bytes_cm", "wrong, not used: "), "%s", facts.text);
