@@ -95,7 +95,7 @@ struct pen_engine_options {
         measure_kernels; /* kernels that compete for a node on the CPU are timed at the warm-up, and the quickest runs */
     bool
         weigh_crossings; /* parts of a model whose way to a device costs more than they cost on the CPU stay there; with measure_kernels */
-    bool cpu_forward;    /* small operators at the start of a graph run on the CPU though a device could */
+    bool cpu_forward; /* small operators at the start of a graph run on the CPU though a device could */
     uint32_t cpu_forward_max_elems;
     enum pen_mode mode;             /* DEBUG: runs leave a log of their nodes (penstock/debug.h) */
     enum pen_check check_numerics;  /* NaN and infinity are found at the node that makes them */
