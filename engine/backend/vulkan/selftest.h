@@ -14,7 +14,7 @@
 enum pen_status vk_selftest(struct backend *b, struct pen_error *reterr);
 /* selftest_cm2.c: matrices of a workgroup, each tile for itself; a wrong one is left out: part of the former. */
 enum pen_status vk_selftest_cm2(struct backend *b, struct pen_error *reterr);
-/* One product by the kernels that the backend is set to; *worst grows to its error. name: for the seam of tests (verdicts.h). */
+/* selftest_shape.c: one product by the kernels that the backend is set to; *worst grows to its error. name: for the seam of tests (verdicts.h). */
 struct vk_product_shape;
 enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_shape *shape, const char *name,
                                   double *worst, struct pen_error *reterr);
