@@ -95,7 +95,8 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .shaderFloat16 = half_math,
                                             .shaderInt8 = d->coopmat.bytes.rows != 0,
-                                            .vulkanMemoryModel = d->coopmat.kind != VK_COOPMAT_NONE};
+                                            .vulkanMemoryModel = d->coopmat.kind != VK_COOPMAT_NONE,
+                                            .vulkanMemoryModelDeviceScope = d->coopmat.kind != VK_COOPMAT_NONE};
     /* f16 tensors of the graph are moved and cast in every precision. */
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                             .pNext = &v12,

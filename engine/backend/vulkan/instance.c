@@ -187,7 +187,7 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->f16_math = v12.shaderFloat16;
     info->i8_storage = v12.storageBuffer8BitAccess;
     info->i8_arithmetic = v12.shaderInt8;
-    info->memory_model = v12.vulkanMemoryModel;
+    info->memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope; /* our atomics are of that scope */
     info->buffer_address = v12.bufferDeviceAddress;
     info->push_descriptors = vk_extension_there(&in->vk, info->handle, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
     info->memory_budget = vk_extension_there(&in->vk, info->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -222,7 +222,7 @@ static void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysicalDeviceFe
             v12->shaderFloat16 = has(NEEDS_F16_MATH);
             v12->storageBuffer8BitAccess = has(NEEDS_I8_STORAGE);
             v12->shaderInt8 = has(NEEDS_I8);
-            v12->vulkanMemoryModel = has(NEEDS_MODEL);
+            v12->vulkanMemoryModel = v12->vulkanMemoryModelDeviceScope = has(NEEDS_MODEL);
             v12->bufferDeviceAddress = has(NEEDS_ADDRESS);
             v12->timelineSemaphore = has(NEEDS_TIMELINE);
         } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES) {
