@@ -8,7 +8,7 @@
  *   neither  plain loops, for one without such matrices
  *
  * SWIZZLE: as in conv_cm.glsl. PIECES: z is a piece of k, whose sums leave as they are (split_sum.comp). BATCH: z is one of a batch, both sides computed, each matrix
- * begins at a whole eight of elements. EVEN: rows of both sides begin at whole eights.
+ * begins at a whole eight of elements.
  */
 layout(local_size_x_id = 8) in;
 layout(constant_id = 8) const uint INVOCATIONS = 256;
@@ -18,7 +18,6 @@ layout(constant_id = 11) const uint DEPTH = 64;
 layout(constant_id = 12) const uint SWIZZLE = 0;
 layout(constant_id = 13) const bool PIECES = false;
 layout(constant_id = 14) const bool BATCH = false;
-layout(constant_id = 15) const bool EVEN = false;
 
 layout(std430, binding = 0) writeonly buffer Sums { float sums[]; };
 layout(std430, binding = 2) readonly buffer W1 { REAL w1[]; };
@@ -36,8 +35,8 @@ void sheets_set()
 {
     uint pitch = BATCH ? p.group_out : 4u * p.group_out4;
     uvec2 at = BATCH ? matrices_of(group) : uvec2(0u);
-    left = Sheet(at.x * p.m * p.in_c, p.m, to, p.in_c);
-    right = Sheet(at.y * p.in_c * p.group_out, to, pitch, pitch);
+    left = Sheet(at.x * p.m * p.group_in, p.m, to, p.in_c);
+    right = Sheet(at.y * p.group_in * p.group_out, to, pitch, pitch);
     if (PIECES) {
         result = Sheet(4u * piece * p.m * p.group_out4, p.m, pitch, pitch);
     } else {
@@ -50,11 +49,11 @@ void piece_set()
     piece = PIECES ? gl_WorkGroupID.z : 0u;
     group = PIECES ? 0u : gl_WorkGroupID.z;
     from = 0u;
-    to = p.in_c;
+    to = p.group_in;
     if (PIECES) {
-        uint share = ((p.in_c + p.splits - 1u) / p.splits + DEPTH - 1u) / DEPTH * DEPTH;
-        from = min(piece * share, p.in_c);
-        to = min(from + share, p.in_c);
+        uint share = ((p.group_in + p.splits - 1u) / p.splits + DEPTH - 1u) / DEPTH * DEPTH;
+        from = min(piece * share, p.group_in);
+        to = min(from + share, p.group_in);
     }
 }
 
@@ -232,7 +231,8 @@ void room_put(Layout t)
 /* The whole tile and all steps lie within both sheets: nothing needs to be compared, and rows begin at whole 16 bytes. */
 bool whole(uint m0, uint o0)
 {
-    return EVEN && m0 + ROWS <= left.rows && o0 + OUTS <= right.columns && (to - from) % DEPTH == 0u;
+    bool even = left.pitch % 8u == 0u && right.pitch % 8u == 0u;
+    return even && m0 + ROWS <= left.rows && o0 + OUTS <= right.columns && (to - from) % DEPTH == 0u;
 }
 
 void main()

@@ -44,7 +44,7 @@ static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_prod
     vk_bind(work, p->adds != VK_RESIDUAL_NONE ? p->residual : p->x, VK_READ);
     vk_spec_act(work, &p->act);
     vk_spec(work, p->bias != VK_CELL_NONE);
-    vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0);
+    vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0 && l->choice.family != VK_FAMILY_CM2);
     vk_spec(work, window_point(&p->w));
     vk_spec(work, l->choice.tile);
     vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1 | (uint32_t)p->adds);
@@ -152,11 +152,11 @@ static enum shader workgroup_shader(const struct vk_build *b)
     return shaders[vk_build_coopmat2(b)];
 }
 
-/* As cooperative_start, of conv_cm2.glsl. even: rows of both sides begin at whole eights. */
-static void workgroup_start(struct vk_work *work, const struct vk_choice *c, bool even, bool batch, size_t rows,
-                            size_t out4, size_t groups)
+/* As cooperative_start, of conv_cm2.glsl. */
+static void workgroup_start(struct vk_work *work, const struct vk_choice *c, bool batch, size_t rows, size_t out4,
+                            size_t groups)
 {
-    const uint32_t specs[] = {c->invocations, c->tile, c->outs, c->depth, c->swizzle, c->splits > 1, batch, even};
+    const uint32_t specs[] = {c->invocations, c->tile, c->outs, c->depth, c->swizzle, c->splits > 1, batch};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(work, specs[i]);
     }
@@ -215,8 +215,7 @@ static void workgroup(struct vk_build *b, const struct vk_product *p, struct lau
     if (pieces && !sums_make(b, p, l)) {
         return;
     }
-    workgroup_start(product_dispatch(b, p, l), &l->choice, p->group_in % 8 == 0 && l->out4 % 2 == 0, false, l->rows,
-                    l->out4, 1);
+    workgroup_start(product_dispatch(b, p, l), &l->choice, false, l->rows, l->out4, 1);
     if (pieces) {
         sums_add(b, p, l);
     }
@@ -251,7 +250,7 @@ void vk_product_batch(struct vk_build *b, const struct vk_batch *p, const struct
         vk_push(work, p->w_step[i]);
     }
     if (whole) {
-        workgroup_start(work, c, p->depth % 8 == 0 && p->outs % 8 == 0, true, p->rows, l.out4, p->count);
+        workgroup_start(work, c, true, p->rows, l.out4, p->count);
         return;
     }
     const bool plain = p->depth % c->depth == 0 && p->outs % 8 == 0;
