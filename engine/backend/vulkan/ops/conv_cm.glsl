@@ -67,37 +67,16 @@ uvec4 next_a[TAKES_A];
 uvec4 next_w[TAKES_W];
 Pixel pixels[TAKES_A]; /* of the row of each piece; beyond the last row the last one's, whose sums are dropped */
 
-/* A place in a window. */
-struct Tap {
-    uint y, x, channel;
-};
+#define TAP_UNITS p.group_in
+#include "taps.glsl"
 Tap tap; /* of this invocation's pieces in the step that is fetched next */
 
-void tap_forward(inout Tap t, uint channels)
-{
-    t.channel += channels;
-    while (t.channel >= p.group_in && t.y < p.kernel_h) {
-        t.channel -= p.group_in;
-        t.x++;
-        if (t.x == p.kernel_w) {
-            t.x = 0u;
-            t.y++;
-        }
-    }
-}
-
-Tap tap_at(uint k)
-{
-    uint t = k / p.group_in;
-    return Tap(t / p.kernel_w, t % p.kernel_w, k - t * p.group_in);
-}
-
-/* Where the tap's channel of the window lies in x; false outside of the image. */
+/* Where the tap's channel of the window lies in x; false outside of the image and of the window. */
 bool tap_find(Pixel pixel, Tap t, out uint at)
 {
-    int iy = pixel.y + int(t.y * p.dilation_h), ix = pixel.x + int(t.x * p.dilation_w);
-    at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + x_base + t.channel;
-    return t.y < p.kernel_h && iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w);
+    bool there = tap_pixel(pixel, t, at);
+    at += x_base + t.unit;
+    return t.y < p.kernel_h && there;
 }
 
 uvec4 eight_of(float16_t v[8])

@@ -57,17 +57,7 @@ void piece_set()
     }
 }
 
-/* First row and output of this workgroup's tile. */
-uvec2 tile_choose()
-{
-    uvec2 at = gl_WorkGroupID.xy, count = gl_NumWorkGroups.xy;
-    if (SWIZZLE != 0u) {
-        uint id = at.y * count.x + at.x, band = id / (SWIZZLE * count.y), rest = id - band * SWIZZLE * count.y;
-        uint high = min(SWIZZLE, count.x - band * SWIZZLE);
-        at = uvec2(band * SWIZZLE + rest % high, rest / high);
-    }
-    return at * uvec2(ROWS, OUTS);
-}
+#include "bands.glsl"
 
 /* What leaves in place of a sum; beyond the edges nothing does. */
 float element_finished(const in uint32_t row, const in uint32_t column, const in float sum, const in uint m0, const in uint o0)
@@ -239,7 +229,7 @@ void main()
 {
     piece_set();
     sheets_set();
-    uvec2 tile = tile_choose();
+    uvec2 tile = tile_choose() * uvec2(ROWS, OUTS);
     uint m0 = tile.x, o0 = tile.y, k = from & ~(DEPTH - 1u);
     SUM sum = SUM(0.0);
     if (whole(m0, o0)) {
@@ -300,7 +290,7 @@ void main()
 {
     piece_set();
     sheets_set();
-    uvec2 tile = tile_choose();
+    uvec2 tile = tile_choose() * uvec2(ROWS, OUTS);
     for (uint i = gl_LocalInvocationID.x; i < ROWS * OUTS; i += INVOCATIONS) {
         uint row = i / OUTS, column = i % OUTS;
         float sum = element_sum(tile.x + row, tile.y + column);

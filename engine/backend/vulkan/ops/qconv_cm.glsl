@@ -49,37 +49,16 @@ uvec4 next_w[2u * TAKES_W];
 Pixel pixels[TAKES_A]; /* of the row of each piece; beyond the last row the last one's, whose sums are dropped */
 int all_part[TAKES_A]; /* W_ZEROS: the sum of each piece's bytes so far */
 
-/* A place in a window. */
-struct Tap {
-    uint y, x, word;
-};
+#define TAP_UNITS p.group_in4
+#include "taps.glsl"
 Tap tap; /* of this invocation's pieces in the step that is fetched next */
 
-void tap_forward(inout Tap t, uint words)
-{
-    t.word += words;
-    while (t.word >= p.group_in4 && t.y < p.kernel_h) {
-        t.word -= p.group_in4;
-        t.x++;
-        if (t.x == p.kernel_w) {
-            t.x = 0u;
-            t.y++;
-        }
-    }
-}
-
-Tap tap_at(uint k)
-{
-    uint t = k / p.group_in4;
-    return Tap(t / p.kernel_w, t % p.kernel_w, k - t * p.group_in4);
-}
-
-/* Where the tap's channels of the window lie in x; false outside of the image. */
+/* Where the tap's word of the window lies in x; false outside of the image. */
 bool tap_find(Pixel pixel, Tap t, uint g, out uint at)
 {
-    int iy = pixel.y + int(t.y * p.dilation_h), ix = pixel.x + int(t.x * p.dilation_w);
-    at = ((pixel.image * p.in_h + uint(iy)) * p.in_w + uint(ix)) * p.in_c + g * p.group_in + 4u * t.word;
-    return iy >= 0 && ix >= 0 && iy < int(p.in_h) && ix < int(p.in_w);
+    bool there = tap_pixel(pixel, t, at);
+    at += g * p.group_in + 4u * t.unit;
+    return there;
 }
 
 /* Sixteen bytes of a row: padding is the zero point, beyond the depth there is 0. */
@@ -103,7 +82,7 @@ uvec4 row_fetch(uint i, uint g, uint zeros)
             bool there = tap_find(pixels[i], t, g, at);
             v[j] = there ? x_word(at) : zeros;
             if (W_ZEROS) {
-                all_part[i] += DOT4(v[j], ones_of(t.word));
+                all_part[i] += DOT4(v[j], ones_of(t.unit));
             }
         }
         tap_forward(t, 1u);
