@@ -146,6 +146,7 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     atomic_store(&b->bytes_products[0], 0);
     atomic_store(&b->bytes_products[1], 0);
     atomic_store(&b->bytes_matrices, 0);
+    atomic_store(&b->attention_matrices, 0);
     atomic_store(&b->winograds, 0);
     b->seen =
         status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
@@ -381,6 +382,11 @@ unsigned vk_backend_winograds(const struct backend *b)
 unsigned vk_backend_bytes_products(const struct backend *b, bool dot)
 {
     return atomic_load(&b->bytes_products[dot]);
+}
+
+unsigned vk_backend_attention_matrices(const struct backend *b)
+{
+    return atomic_load(&b->attention_matrices);
 }
 
 unsigned vk_backend_bytes_matrices(const struct backend *b)

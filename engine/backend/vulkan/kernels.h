@@ -56,7 +56,8 @@ enum vk_off {
     VK_OFF_DEPTHWISE = 2,
     VK_OFF_POOLS = 4,
     VK_OFF_CODES = 8,
-    VK_OFF_WINOGRAD = 16 /* other kernels run these convolutions */
+    VK_OFF_WINOGRAD = 16, /* other kernels run these convolutions */
+    VK_OFF_ATTENTION = 32 /* by matrices: the kernel without them runs it */
 };
 
 /* What devices differ in, as far as defaults go. */

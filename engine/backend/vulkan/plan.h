@@ -37,6 +37,7 @@ struct backend {
     atomic_uint families[VK_FAMILY_COUNT];       /* products of the execs made so far, by the family that runs them */
     atomic_uint bytes_products[2];               /* of bytes: by plain kernels, by those that multiply four at once */
     atomic_uint bytes_matrices;                  /* of bytes: by family `cm` */
+    atomic_uint attention_matrices;              /* attentions by cooperative matrices */
     atomic_uint winograds;                       /* convolutions of these execs that run by Winograd's method */
     struct vk_verdict verdicts[VK_VERDICTS_MAX]; /* verdicts.h: of each family that was tried when it was opened */
     uint32_t verdict_count;

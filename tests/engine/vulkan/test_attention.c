@@ -287,3 +287,43 @@ Test(vulkan_attention, forms_of_onnx_runtime, .timeout = 120)
 {
     device_floats(microsoft_all, microsoft_few);
 }
+
+/* Whole eights; several blocks of rows and keys; depths and values up to the widest; scores so unlike that sums are scaled on the way. */
+static const struct standard_row aligned[] = {
+    {2, 3, 3, 70, 70, 0, 64, 64, 0, false, false}, {1, 4, 2, 40, 130, 0, 128, 128, 4, true, false},
+    {1, 2, 1, 9, 140, 60, 32, 16, 2, false, true}, {1, 1, 1, 33, 65, 0, 256, 264, 0, false, false},
+    {1, 2, 2, 16, 300, 0, 16, 48, 0, true, false},
+};
+
+static void scaled_row(float scale)
+{
+    struct cross *c = cross_new(OP_Attention);
+    cross_range(c, -2.0f, 2.0f);
+    for (int i = 0; i < 3; i++) {
+        cross_input(c, F32, 4, (int64_t[]){1, 2, i == 0 ? 50 : 333, 24}, false);
+    }
+    cross_float(c, ATTR_scale, scale);
+    cross_check(c);
+}
+
+static void matrices_all(void)
+{
+    standard_all();
+    group_rows(12);
+    microsoft_all();
+    for (size_t i = 0; i < sizeof aligned / sizeof aligned[0]; i++) {
+        standard_row(&aligned[i]);
+    }
+    scaled_row(0.5f);
+    scaled_row(1.0f);
+}
+
+/* By cooperative matrices, or the loops that stand in for them; scores that somebody reads go without. */
+Test(vulkan_attention, cooperative_matrices, .timeout = 900)
+{
+    struct backend *b = device_open(PEN_PRECISION_F16_MATH, "cm");
+    cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
+    matrices_all();
+    cr_expect_eq(vk_backend_attention_matrices(b), 5 + 1 + 12 + 8 + 5 + 2, "%u", vk_backend_attention_matrices(b));
+    device_close(b);
+}

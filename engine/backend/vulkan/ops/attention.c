@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "backend/vulkan/ops/attention_cm.h"
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/plan.h"
 
@@ -96,38 +97,53 @@ static void buffers_bind(struct vk_work *w, const struct vk_attention *a, uint32
     vk_bind(w, a->scores_cell != VK_CELL_NONE ? a->scores_cell : a->y_cell, VK_WRITE);
 }
 
-void vk_attention_dispatch(struct vk_build *b, const struct vk_attention *a)
+/* Constants that all kernels of attention share. */
+static void specs_push(struct vk_work *w, const struct vk_attention *a)
+{
+    vk_spec(w, a->term_count);
+    for (uint32_t i = 0; i < FLASH_TERMS; i++) {
+        vk_spec(w, i < a->term_count ? a->terms[i].kind | (uint32_t)a->terms[i].of << 4 : 0);
+    }
+    const uint32_t sinks = !a->smooth ? 0u : a->sinks_cell != VK_CELL_NONE ? 2u : 1u;
+    const uint32_t specs[] = {(uint32_t)a->lengths, a->length_words,   a->causal, a->softcap > 0.0f, sinks,
+                              a->hidden_zero,       (uint32_t)a->stage};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        vk_spec(w, specs[i]);
+    }
+}
+
+/* Rows of an invocation, and columns of values in a workgroup. */
+static void tiles_start(const struct vk_build *b, struct vk_work *w, const struct vk_attention *a)
 {
     const size_t rows = a->heads / a->kv_heads * a->queries, slabs = (a->value_size + COLUMNS - 1) / COLUMNS;
     const uint32_t tile = tile_choose(b, rows), wide = slabs > SLABS_MAX ? SLABS_MAX : (uint32_t)slabs;
+    vk_spec(w, tile);
+    vk_spec(w, wide);
+    vk_groups(w, a->batch * a->kv_heads, (rows + 16u * tile - 1) / (16u * tile), (slabs + wide - 1) / wide);
+}
+
+void vk_attention_dispatch(struct vk_build *b, const struct vk_attention *a)
+{
+    struct vk_attention_cm cm;
     if (a->offset > INT32_MAX / 2 || a->offset < INT32_MIN / 2 || a->keys > INT32_MAX / 2 ||
         a->window > INT32_MAX / 2) {
         vk_build_fail(b, PEN_ERR_UNSUPPORTED, "a size beyond 32 bits");
         return;
     }
+    const bool matrices = vk_attention_cm_choose(b, a, &cm);
     uint32_t steps = a->term_count > 0 ? steps_upload(b, a) : a->q_cell;
-    struct vk_work *w = vk_dispatch(b, SHADER_attention);
+    struct vk_work *w = vk_dispatch(b, !matrices               ? SHADER_attention
+                                       : cm.matrices.rows != 0 ? SHADER_attention_cm
+                                                               : SHADER_attention_cm_scalar);
     buffers_bind(w, a, steps);
-    vk_spec(w, tile);
-    vk_spec(w, wide);
-    vk_spec(w, a->term_count);
-    for (uint32_t i = 0; i < FLASH_TERMS; i++) {
-        vk_spec(w, i < a->term_count ? a->terms[i].kind | (uint32_t)a->terms[i].of << 4 : 0);
-    }
-    const uint32_t specs[] = {(uint32_t)a->lengths,
-                              a->length_words,
-                              a->causal,
-                              a->softcap > 0.0f,
-                              !a->smooth                      ? 0u
-                              : a->sinks_cell != VK_CELL_NONE ? 2u
-                                                              : 1u,
-                              a->hidden_zero,
-                              (uint32_t)a->stage};
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        vk_spec(w, specs[i]);
-    }
+    specs_push(w, a);
     sizes_push(w, a);
-    vk_groups(w, a->batch * a->kv_heads, (rows + 16u * tile - 1) / (16u * tile), (slabs + wide - 1) / wide);
+    if (matrices) {
+        atomic_fetch_add(&b->exec->plan->backend->attention_matrices, 1);
+        vk_attention_cm_start(w, a, &cm);
+    } else {
+        tiles_start(b, w, a);
+    }
 }
 
 void vk_attention_term(struct vk_build *b, struct vk_attention *a, uint32_t index, uint32_t kind, float fill)
