@@ -32,7 +32,7 @@ static enum pen_status family_test(struct backend *b, enum vk_family family, boo
         }
     }
     char wrong[80];
-    vk_selftest_text(b, worst, wrong, sizeof wrong);
+    vk_selftest_text(worst, vk_selftest_bound(b), wrong, sizeof wrong);
     const bool right = worst <= bound;
     if (status == PEN_OK && tried) {
         vk_selftest_note(b, vk_family_name(family), right ? NULL : wrong);
@@ -75,5 +75,6 @@ enum pen_status vk_selftest(struct backend *b, struct pen_error *reterr)
     if (status == PEN_OK) {
         status = vk_selftest_ops(b, reterr);
     }
+    status = status == PEN_OK ? vk_selftest_attention(b, reterr) : status;
     return status == PEN_OK ? vk_selftest_bytes(b, reterr) : status;
 }

@@ -45,7 +45,7 @@ static enum pen_status tile_test(struct backend *b, uint32_t number, bool all, d
     }
     if (status == PEN_OK && !(*worst <= vk_selftest_bound(b)) && number > 0) {
         char wrong[80];
-        vk_selftest_text(b, *worst, wrong, sizeof wrong);
+        vk_selftest_text(*worst, vk_selftest_bound(b), wrong, sizeof wrong);
         vk_selftest_note(b, name, wrong);
     }
     return status;
@@ -92,7 +92,7 @@ enum pen_status vk_selftest_cm2(struct backend *b, struct pen_error *reterr)
         return status;
     }
     char wrong[80];
-    vk_selftest_text(b, worst, wrong, sizeof wrong);
+    vk_selftest_text(worst, vk_selftest_bound(b), wrong, sizeof wrong);
     vk_selftest_note(b, "cm2", right > 0 ? NULL : wrong);
     b->kernels.families_off |= right > 0 ? 0 : 1u << VK_FAMILY_CM2;
     return right > 0 || !named ? PEN_OK : vk_selftest_refuse(b, "cm2", wrong, reterr);

@@ -61,7 +61,7 @@ static bool noted(struct backend *b, const char *name, double worst)
 {
     char wrong[80];
     const bool right = worst <= vk_selftest_bound(b);
-    vk_selftest_text(b, worst, wrong, sizeof wrong);
+    vk_selftest_text(worst, vk_selftest_bound(b), wrong, sizeof wrong);
     vk_selftest_note(b, name, right ? NULL : wrong);
     return right;
 }

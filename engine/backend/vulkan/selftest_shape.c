@@ -72,9 +72,8 @@ static double error_of(const struct trial *t)
     return worst;
 }
 
-/* Kernels that a driver does not compile or run are as wrong as those that compute wrong. Not where all depends on it: simple kernels, memory, the device itself. */
-static enum pen_status forgive(struct backend *b, const char *name, const struct pen_error *why, double *worst,
-                               struct pen_error *reterr)
+enum pen_status vk_selftest_forgive(struct backend *b, const char *name, const struct pen_error *why, double *worst,
+                                    struct pen_error *reterr)
 {
     bool all = strcmp(name, vk_family_name(VK_FAMILY_SIMPLE)) == 0 || why->status == PEN_ERR_NO_MEMORY ||
                why->status == PEN_ERR_DEVICE_LOST || atomic_load(&b->device->lost);
@@ -105,7 +104,7 @@ enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_sha
     status = fault == PEN_OK ? vk_single_run(&t.single, in, t.y, &why)
                              : pen_error_set(&why, fault, "kernels %s do not run", name);
     if (status != PEN_OK) {
-        status = forgive(b, name, &why, worst, reterr);
+        status = vk_selftest_forgive(b, name, &why, worst, reterr);
     } else {
         vk_selftest_spoil(name, t.y, s->groups * s->rows * s->outs * sizeof *t.y);
         const double error = error_of(&t);

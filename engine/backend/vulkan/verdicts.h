@@ -26,8 +26,8 @@ bool vk_selftest_all(const struct backend *b);
 void vk_selftest_spoil(const char *kernels, void *result, size_t bytes);
 /* How far sums of some hundred products of numbers within 0.5 may be off, in the backend's precision. */
 double vk_selftest_bound(const struct backend *b);
-/* What is wrong with kernels that are so far off; infinity: they do not run. */
-void vk_selftest_text(const struct backend *b, double worst, char *text, size_t bytes);
+/* What is wrong with kernels that are so far off, which is more than bound; infinity: they do not run. */
+void vk_selftest_text(double worst, double bound, char *text, size_t bytes);
 /* Notes what a family's test gave; `wrong` NULL = ok. */
 void vk_selftest_note(struct backend *b, const char *name, const char *wrong);
 /* PEN_ERR_UNAVAILABLE naming the device. */

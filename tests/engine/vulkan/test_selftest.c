@@ -311,6 +311,35 @@ Test(vulkan_selftest, wrong_matrices_of_codes_leave_others, .timeout = 600)
     }
 }
 
+static void one_attention(void)
+{
+    struct cross *c = cross_new(OP_Attention);
+    for (int i = 0; i < 3; i++) {
+        cross_input(c, PEN_DTYPE_F32, 4, (int64_t[]){1, 2, 20, 16}, false);
+    }
+    cross_check(c);
+}
+
+/* Attention by matrices that is wrong, or does not run, leaves the kernel without them. */
+Test(vulkan_selftest, wrong_attention_leaves_the_kernel_without_matrices, .timeout = 600)
+{
+    static const char *const words[] = {"ok", "wrong, not used: off by ",
+                                        "wrong, not used: the driver does not run them"};
+    struct backend *b = NULL;
+    device_needed();
+    failing = "attention_cm";
+    for (int wrong = 0; wrong < 3; wrong++) {
+        vk_selftest_faults(wrong == 2 ? fails : NULL);
+        cr_assert_eq(open_spoilt(PEN_PRECISION_F16_MATH, "cm", wrong == 1 ? "attention_cm" : NULL, NULL, &b), PEN_OK);
+        cr_expect(said("attention_cm", words[wrong]), "%s", facts.text);
+        cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
+        one_attention();
+        cr_expect_eq(vk_backend_attention_matrices(b), wrong ? 0 : 1);
+        device_close(b);
+    }
+    vk_selftest_faults(NULL);
+}
+
 /* By the loops that stand in for the matrices, which only who asks for them has. */
 Test(vulkan_selftest, wrong_matrices_of_bytes_leave_others, .timeout = 600)
 {
