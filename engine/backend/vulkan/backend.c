@@ -147,6 +147,7 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     atomic_store(&b->bytes_products[1], 0);
     atomic_store(&b->bytes_matrices, 0);
     atomic_store(&b->attention_matrices, 0);
+    atomic_store(&b->attention_pieces, 0);
     atomic_store(&b->winograds, 0);
     b->seen =
         status == PEN_OK ? calloc(VK_CLASSES, sizeof *b->seen) : NULL; /* the self-test's products are no model's */
@@ -387,6 +388,11 @@ unsigned vk_backend_bytes_products(const struct backend *b, bool dot)
 unsigned vk_backend_attention_matrices(const struct backend *b)
 {
     return atomic_load(&b->attention_matrices);
+}
+
+unsigned vk_backend_attention_pieces(const struct backend *b)
+{
+    return atomic_load(&b->attention_pieces);
 }
 
 unsigned vk_backend_bytes_matrices(const struct backend *b)

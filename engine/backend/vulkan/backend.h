@@ -32,6 +32,7 @@ uint64_t vk_backend_pooled(const struct backend *b); /* buffers of the current d
 unsigned vk_backend_products(const struct backend *b, unsigned family);
 unsigned vk_backend_winograds(const struct backend *b); /* convolutions of them that run by Winograd's method */
 unsigned vk_backend_attention_matrices(const struct backend *b); /* attentions of them by cooperative matrices */
+unsigned vk_backend_attention_pieces(const struct backend *b);   /* those whose keys are cut in pieces */
 /* Products of bytes of the execs made so far, by plain kernels or by those that multiply four at once. */
 unsigned vk_backend_bytes_products(const struct backend *b, bool dot);
 unsigned vk_backend_bytes_matrices(const struct backend *b); /* those by family `cm`, which are in neither number */

@@ -313,17 +313,29 @@ static uint32_t cm_by_rule(const struct vk_kernels *k, const struct vk_product_s
     return number;
 }
 
-/* Pieces of the depth where the tiles leave half of the device idle. */
-static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
+uint32_t vk_pieces_of(const struct vk_kernels *k, size_t workgroups, size_t most)
 {
-    const size_t tiles = cm_tiles_of(t, s), busy = classes[k->device].workgroups;
-    size_t wanted = (busy + tiles - 1) / tiles, most = s->depth / (2 * SPLITS_DEPTH);
-    if (s->kind == VK_PRODUCT_BATCH || k->weights == VK_WEIGHTS_BYTES || k->device == VK_CLASS_SOFTWARE ||
-        tiles * 2 > busy || most < 2 || s->groups * SPLITS_MAX > 65535) {
+    const size_t busy = classes[k->device].workgroups;
+    size_t wanted = (busy + workgroups - 1) / workgroups;
+    if (k->splits > 0) {
+        return k->splits;
+    }
+    if (k->device == VK_CLASS_SOFTWARE || workgroups * 2 > busy || most < 2) {
         return 1;
     }
     wanted = wanted > most ? most : wanted;
     return wanted > SPLITS_MAX ? SPLITS_MAX : (uint32_t)wanted;
+}
+
+/* Pieces of the depth where the tiles leave half of the device idle. */
+static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
+{
+    if (s->kind == VK_PRODUCT_BATCH || k->weights == VK_WEIGHTS_BYTES) {
+        return 1;
+    }
+    return k->splits == 0 && s->groups * SPLITS_MAX > 65535
+               ? 1
+               : vk_pieces_of(k, cm_tiles_of(t, s), s->depth / (2 * SPLITS_DEPTH));
 }
 
 /* 1 + the number of the tile that was asked for, or that the table has; 0 = neither. */
@@ -345,8 +357,7 @@ static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_s
     c->depth = cm_depth(k, t);
     c->stages = cm_shared_bytes(k, t, 2) <= k->shared_bytes ? 2 : 1;
     c->swizzle = classes[k->device].swizzle;
-    c->splits =
-        k->splits > 0 && s->kind != VK_PRODUCT_BATCH && k->weights != VK_WEIGHTS_BYTES ? k->splits : cm_splits(k, t, s);
+    c->splits = cm_splits(k, t, s);
 }
 
 /* ---- entries of the table ---- */

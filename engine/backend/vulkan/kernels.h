@@ -129,6 +129,11 @@ struct vk_choice {
     uint32_t invocations; /* CM2: of a workgroup */
 };
 
+/*
+ * Into how many pieces work is cut that gives so few workgroups, at most `most` and 16: 1 where they fill half of the device, or it computes on the CPU. `splits` of k
+ * says so first.
+ */
+uint32_t vk_pieces_of(const struct vk_kernels *k, size_t workgroups, size_t most);
 /* The family can run this shape at all. */
 bool vk_family_fits(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
 /* The family with the tile and the pieces that suit the shape. */

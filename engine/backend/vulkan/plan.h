@@ -38,6 +38,7 @@ struct backend {
     atomic_uint bytes_products[2];               /* of bytes: by plain kernels, by those that multiply four at once */
     atomic_uint bytes_matrices;                  /* of bytes: by family `cm` */
     atomic_uint attention_matrices;              /* attentions by cooperative matrices */
+    atomic_uint attention_pieces;                /* those whose keys are cut in pieces */
     atomic_uint winograds;                       /* convolutions of these execs that run by Winograd's method */
     struct vk_verdict verdicts[VK_VERDICTS_MAX]; /* verdicts.h: of each family that was tried when it was opened */
     uint32_t verdict_count;

@@ -15,7 +15,7 @@ import tempfile
 # Of the shaders with matrices: constant_id of CM, CN, CK, and rows, columns, depth of one matrix.
 HALVES = ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (32, 8, 16), (8, 32, 16))
 BYTES = ((16, 16, 32), (16, 8, 32), (8, 8, 32), (16, 16, 16), (8, 8, 8), (32, 32, 64))
-MATRICES = {"conv_cm_f16": ((10, 11, 12), HALVES), "nbits_cm_f16": ((10, 11, 12), HALVES), "attention_cm_f16": ((14, 15, 16), ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (8, 16, 16), (8, 8, 8))),
+MATRICES = {"conv_cm_f16": ((10, 11, 12), HALVES), "nbits_cm_f16": ((10, 11, 12), HALVES), "attention_cm_f16": ((15, 16, 17), ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (8, 16, 16), (8, 8, 8))),
             "qconv_cm_f32": ((11, 12, 13), BYTES)}
 TILE_IDS = (8, 9, 10, 11)  # constant_id of INVOCATIONS, ROWS, OUTS, DEPTH in ops/conv_cm2.glsl
 TILES = ((256, 128, 256, 64), (256, 256, 128, 64), (128, 64, 64, 64), (8, 32, 32, 32))

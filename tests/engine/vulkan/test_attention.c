@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "../xnnpack/cross.h"
+#include "backend/vulkan/plan.h"
 #include "device.h"
 
 #define F32 PEN_DTYPE_F32
@@ -326,4 +327,57 @@ Test(vulkan_attention, cooperative_matrices, .timeout = 900)
     matrices_all();
     cr_expect_eq(vk_backend_attention_matrices(b), 5 + 1 + 12 + 8 + 5 + 2, "%u", vk_backend_attention_matrices(b));
     device_close(b);
+}
+
+static void sinks_row(void)
+{
+    float sinks[4] = {0.5f, -1.0f, 2.0f, 0.0f};
+    int32_t last[2] = {150, 3}, all = 151;
+    struct cross *c = cross_new(OP_GroupQueryAttention);
+    cross_input(c, F32, 3, (int64_t[]){2, 1, 4 * 12}, false);
+    cross_input(c, F32, 3, (int64_t[]){2, 1, 2 * 12}, false);
+    cross_input(c, F32, 3, (int64_t[]){2, 1, 2 * 12}, false);
+    cross_input(c, F32, 4, (int64_t[]){2, 2, 160, 12}, false);
+    cross_input(c, F32, 4, (int64_t[]){2, 2, 160, 12}, false);
+    cross_data(c, PEN_DTYPE_I32, 1, (int64_t[]){2}, last, false);
+    cross_data(c, PEN_DTYPE_I32, 0, NULL, &all, true);
+    cross_omit(c);
+    cross_omit(c);
+    cross_omit(c);
+    cross_omit(c);
+    cross_data(c, F32, 1, (int64_t[]){4}, sinks, false);
+    cross_int(c, ATTR_num_heads, 4);
+    cross_int(c, ATTR_kv_num_heads, 2);
+    cross_outputs(c, 3);
+    cross_check(c);
+}
+
+/* Keys in pieces, which a second kernel adds: some see nothing; more pieces than blocks; windows, sinks, rows that see nothing at all; scores that are read are not cut. */
+static void pieces(struct backend *b, double atol, double rtol)
+{
+    cross_backend(&backend_vulkan, b, atol, rtol);
+    for (uint32_t splits = 2; splits <= 5; splits += 3) {
+        b->kernels.splits = splits;
+        for (size_t i = 0; i < sizeof standard / sizeof standard[0]; i++) {
+            standard_row(&standard[i]);
+        }
+        standard_row(&aligned[1]);
+        standard_row(&aligned[4]);
+        sinks_row();
+        hidden_row();
+        stage_row(2);
+        group_rows(6);
+    }
+    cr_expect_eq(vk_backend_attention_pieces(b), 2 * (5 + 2 + 1 + 1 + 6));
+    device_close(b);
+}
+
+Test(vulkan_attention, keys_in_pieces, .timeout = 600)
+{
+    pieces(device_open(PEN_PRECISION_F32, "auto"), 1e-5, 1e-4);
+}
+
+Test(vulkan_attention, keys_in_pieces_by_cooperative_matrices, .timeout = 600)
+{
+    pieces(device_open(PEN_PRECISION_F16_MATH, "cm"), 2e-3, 5e-2);
 }

@@ -6,9 +6,10 @@
 #include "backend/vulkan/ops/box.h"
 #include "backend/vulkan/plan.h"
 
-#define COLUMNS    64 /* of values, in one slab of attention.comp */
-#define SLABS_MAX  4
-#define TERM_WORDS 6
+#define COLUMNS     64 /* of values, in one slab of attention.comp */
+#define SLABS_MAX   4
+#define TERM_WORDS  6
+#define PIECE_LEAST 128 /* keys of a piece */
 
 struct vk_attention vk_attention_none(void)
 {
@@ -82,7 +83,9 @@ static uint32_t steps_upload(struct vk_build *b, const struct vk_attention *a)
     return vk_host_cell(b, words, sizeof words);
 }
 
-static void buffers_bind(struct vk_work *w, const struct vk_attention *a, uint32_t steps)
+/* parts: what pieces of the keys make, and what is done with it; VK_CELL_NONE: they are one. */
+static void buffers_bind(struct vk_work *w, const struct vk_attention *a, uint32_t steps, uint32_t parts,
+                         enum vk_access access)
 {
     vk_bind(w, a->y_cell, VK_WRITE);
     vk_bind(w, a->q_cell, VK_READ);
@@ -94,55 +97,110 @@ static void buffers_bind(struct vk_work *w, const struct vk_attention *a, uint32
     }
     vk_bind(w, a->lengths_cell != VK_CELL_NONE ? a->lengths_cell : a->q_cell, VK_READ);
     vk_bind(w, a->sinks_cell != VK_CELL_NONE ? a->sinks_cell : a->q_cell, VK_READ);
-    vk_bind(w, a->scores_cell != VK_CELL_NONE ? a->scores_cell : a->y_cell, VK_WRITE);
+    if (parts != VK_CELL_NONE) {
+        vk_bind(w, parts, access);
+    } else {
+        vk_bind(w, a->scores_cell != VK_CELL_NONE ? a->scores_cell : a->y_cell, VK_WRITE);
+    }
 }
 
 /* Constants that all kernels of attention share. */
-static void specs_push(struct vk_work *w, const struct vk_attention *a)
+static void specs_push(struct vk_work *w, const struct vk_attention *a, uint32_t pieces)
 {
     vk_spec(w, a->term_count);
     for (uint32_t i = 0; i < FLASH_TERMS; i++) {
         vk_spec(w, i < a->term_count ? a->terms[i].kind | (uint32_t)a->terms[i].of << 4 : 0);
     }
     const uint32_t sinks = !a->smooth ? 0u : a->sinks_cell != VK_CELL_NONE ? 2u : 1u;
-    const uint32_t specs[] = {(uint32_t)a->lengths, a->length_words,   a->causal, a->softcap > 0.0f, sinks,
-                              a->hidden_zero,       (uint32_t)a->stage};
+    const uint32_t specs[] = {(uint32_t)a->lengths, a->length_words,    a->causal, a->softcap > 0.0f, sinks,
+                              a->hidden_zero,       (uint32_t)a->stage, pieces};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(w, specs[i]);
     }
 }
 
-/* Rows of an invocation, and columns of values in a workgroup. */
-static void tiles_start(const struct vk_build *b, struct vk_work *w, const struct vk_attention *a)
+/* Which kernel, in which tiles, and how many workgroups of it. */
+struct launch {
+    bool matrices;
+    struct vk_attention_cm cm;
+    uint32_t tile, slabs; /* without matrices: rows of an invocation, slabs of a workgroup */
+    size_t groups[3];
+    uint32_t pieces, parts; /* of the keys; the cell of what they make */
+};
+
+static void launch_choose(const struct vk_build *b, const struct vk_attention *a, struct launch *l)
 {
-    const size_t rows = a->heads / a->kv_heads * a->queries, slabs = (a->value_size + COLUMNS - 1) / COLUMNS;
-    const uint32_t tile = tile_choose(b, rows), wide = slabs > SLABS_MAX ? SLABS_MAX : (uint32_t)slabs;
-    vk_spec(w, tile);
-    vk_spec(w, wide);
-    vk_groups(w, a->batch * a->kv_heads, (rows + 16u * tile - 1) / (16u * tile), (slabs + wide - 1) / wide);
+    const size_t rows = a->heads / a->kv_heads * a->queries, slabs = (a->value_size + COLUMNS - 1) / COLUMNS,
+                 seen = a->window > 0 && (size_t)a->window < a->keys ? (size_t)a->window : a->keys;
+    *l = (struct launch){
+        .tile = tile_choose(b, rows), .slabs = slabs > SLABS_MAX ? SLABS_MAX : (uint32_t)slabs, .parts = VK_CELL_NONE};
+    l->matrices = vk_attention_cm_choose(b, a, &l->cm);
+    if (l->matrices) {
+        vk_attention_cm_grid(a, &l->cm, l->groups);
+    } else {
+        l->groups[0] = a->batch * a->kv_heads;
+        l->groups[1] = (rows + 16u * l->tile - 1) / (16u * l->tile);
+        l->groups[2] = (slabs + l->slabs - 1) / l->slabs;
+    }
+    l->pieces = a->stage != VK_SCORES_NONE
+                    ? 1
+                    : vk_pieces_of(&b->exec->plan->backend->kernels, l->groups[0] * l->groups[1] * l->groups[2],
+                                   seen / PIECE_LEAST);
+}
+
+/* What each piece makes of each row: its values, and two numbers. */
+static void parts_make(struct vk_build *b, const struct vk_attention *a, struct launch *l)
+{
+    size_t floats = a->value_size + 2;
+    if (__builtin_mul_overflow(floats, a->batch * a->heads * a->queries, &floats) ||
+        __builtin_mul_overflow(floats, l->pieces, &floats)) {
+        vk_build_fail(b, PEN_ERR_TOO_LARGE, "a temporary is too large");
+        return;
+    }
+    l->parts = vk_temp_f32(b, floats);
+}
+
+static void parts_join(struct vk_build *b, const struct vk_attention *a, const struct launch *l, uint32_t steps)
+{
+    struct vk_attention all = *a;
+    all.q_at = a->batch * a->heads * a->queries; /* attention_join.comp reads no query: rows in all */
+    struct vk_work *w = vk_dispatch(b, SHADER_attention_join);
+    buffers_bind(w, a, steps, l->parts, VK_READ);
+    specs_push(w, a, l->pieces);
+    sizes_push(w, &all);
+    vk_items(w, all.q_at * a->value_size);
 }
 
 void vk_attention_dispatch(struct vk_build *b, const struct vk_attention *a)
 {
-    struct vk_attention_cm cm;
+    struct launch l;
     if (a->offset > INT32_MAX / 2 || a->offset < INT32_MIN / 2 || a->keys > INT32_MAX / 2 ||
         a->window > INT32_MAX / 2) {
         vk_build_fail(b, PEN_ERR_UNSUPPORTED, "a size beyond 32 bits");
         return;
     }
-    const bool matrices = vk_attention_cm_choose(b, a, &cm);
-    uint32_t steps = a->term_count > 0 ? steps_upload(b, a) : a->q_cell;
-    struct vk_work *w = vk_dispatch(b, !matrices               ? SHADER_attention
-                                       : cm.matrices.rows != 0 ? SHADER_attention_cm
-                                                               : SHADER_attention_cm_scalar);
-    buffers_bind(w, a, steps);
-    specs_push(w, a);
+    launch_choose(b, a, &l);
+    if (l.pieces > 1) {
+        parts_make(b, a, &l);
+    }
+    const uint32_t steps = a->term_count > 0 ? steps_upload(b, a) : a->q_cell;
+    struct vk_work *w = vk_dispatch(b, !l.matrices               ? SHADER_attention
+                                       : l.cm.matrices.rows != 0 ? SHADER_attention_cm
+                                                                 : SHADER_attention_cm_scalar);
+    buffers_bind(w, a, steps, l.parts, VK_WRITE);
+    specs_push(w, a, l.pieces);
     sizes_push(w, a);
-    if (matrices) {
+    if (l.matrices) {
         atomic_fetch_add(&b->exec->plan->backend->attention_matrices, 1);
-        vk_attention_cm_start(w, a, &cm);
+        vk_attention_cm_specs(w, &l.cm);
     } else {
-        tiles_start(b, w, a);
+        vk_spec(w, l.tile);
+        vk_spec(w, l.slabs);
+    }
+    vk_groups(w, l.groups[0], l.groups[1], l.groups[2] * l.pieces);
+    if (l.pieces > 1) {
+        atomic_fetch_add(&b->exec->plan->backend->attention_pieces, 1);
+        parts_join(b, a, &l, steps);
     }
 }
 

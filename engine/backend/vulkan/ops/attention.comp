@@ -16,8 +16,8 @@
 #define KEYS  64u
 layout(local_size_x = 16, local_size_y = 16) in;
 
-layout(constant_id = 12) const uint TILE = 4;
-layout(constant_id = 13) const uint SLABS = 1;
+layout(constant_id = 13) const uint TILE = 4;
+layout(constant_id = 14) const uint SLABS = 1;
 
 const uint ROWS = 16u * TILE;
 const uint PITCH = ROWS + 1u;
@@ -27,7 +27,8 @@ shared float shares[KEYS * PITCH];  /* exponentials [key][row] */
 
 void main()
 {
-    uint tx = gl_LocalInvocationID.x, ty = gl_LocalInvocationID.y, slab0 = gl_WorkGroupID.z * SLABS;
+    uint tx = gl_LocalInvocationID.x, ty = gl_LocalInvocationID.y, piece = gl_WorkGroupID.z % PIECES;
+    uint slab0 = gl_WorkGroupID.z / PIECES * SLABS;
     uint group = p.heads / p.kv_heads, rows = group * p.queries, row0 = gl_WorkGroupID.y * ROWS;
     uint b = gl_WorkGroupID.x / p.kv_heads, shared_head = gl_WorkGroupID.x - b * p.kv_heads;
     int length = LENGTHS != 0u ? int(lengths[b * LENGTH_WORDS]) : 0;
@@ -50,7 +51,7 @@ void main()
         result[t] = 0.0;
     }
 
-    ivec2 seen_keys = keys_of(row0, ROWS, rows, valid, offset, int(KEYS));
+    ivec2 seen_keys = keys_of(piece, row0, ROWS, rows, valid, offset, int(KEYS));
     for (int block = seen_keys.x; block < seen_keys.y; block += int(KEYS)) {
         uint key0 = uint(block);
         [[unroll]] for (uint t = 0; t < TILE * 4u; t++) {
@@ -88,7 +89,7 @@ void main()
                 uint key = key0 + tx + 16u * j;
                 float raw = sum[4u * t + j] * p.scale, capped;
                 float s = score_of(raw, b, head[t], query[t], key, valid, int(query[t]) + offset, capped);
-                if (SCORES != 0u && row_there && key < p.keys && gl_WorkGroupID.z == 0u) {
+                if (SCORES != 0u && row_there && key < p.keys && slab0 == 0u) {
                     uint at = ((b * p.heads + head[t]) * p.queries + query[t]) * p.keys + key;
                     scores[at] = TO_REAL(SCORES == 1u ? raw : SCORES == 2u ? capped : s);
                 }
@@ -159,18 +160,26 @@ void main()
     }
 
     [[unroll]] for (uint t = 0; t < TILE; t++) {
-        float by = share_of_all(largest[t], total[t], head[t], largest[t] == -INFINITY);
-        if (row0 + ty + 16u * t >= rows) {
+        uint row = row0 + ty + 16u * t;
+        if (row >= rows) {
             continue;
         }
-        uint y_base = b * p.y_step[0] + head[t] * p.y_step[1] + query[t] * p.y_step[2];
+        float by = PIECES > 1u ? 1.0 : share_of_all(largest[t], total[t], head[t], largest[t] == -INFINITY);
+        uint y_base = b * p.y_step[0] + head[t] * p.y_step[1] + query[t] * p.y_step[2], at = part_at(piece, row, rows);
         [[unroll]] for (uint slab = 0; slab < SLABS; slab++) {
             [[unroll]] for (uint j = 0; j < 4u; j++) {
                 uint column = (slab0 + slab) * 64u + tx + 16u * j;
-                if (column < p.value_size) {
-                    y[y_base + column * p.y_step[3]] = TO_REAL(result[(t * SLABS + slab) * 4u + j] * by);
+                float value = result[(t * SLABS + slab) * 4u + j] * by;
+                if (column < p.value_size && PIECES > 1u) {
+                    parts[at + column] = value;
+                } else if (column < p.value_size) {
+                    y[y_base + column * p.y_step[3]] = TO_REAL(value);
                 }
             }
+        }
+        if (PIECES > 1u && slab0 == 0u && tx == 0u) {
+            parts[at + p.value_size] = largest[t];
+            parts[at + p.value_size + 1u] = total[t];
         }
     }
 }

@@ -13,6 +13,7 @@ layout(constant_id = 8) const bool CAP = false;
 layout(constant_id = 9) const uint SINKS = 0; /* one more score that no key has: 1: it is 0; 2: of each head, read */
 layout(constant_id = 10) const bool ZERO = false; /* a row that sees nothing is 0, else NaN */
 layout(constant_id = 11) const uint SCORES = 0; /* scores are stored: 1 as products, 2 capped, 3 biased and masked */
+layout(constant_id = 12) const uint PIECES = 1; /* of the keys, each by a workgroup of its own; attention_join.comp adds them */
 
 layout(std430, binding = 0) writeonly buffer Y { REAL y[]; };
 layout(std430, binding = 1) readonly buffer Q { REAL q[]; };
@@ -30,6 +31,7 @@ layout(std430, binding = 8) readonly buffer W3 { uint words3[]; };
 layout(std430, binding = 9) readonly buffer Lengths { uint lengths[]; };
 layout(std430, binding = 10) readonly buffer Sinks { REAL sinks[]; };
 layout(std430, binding = 11) writeonly buffer Scores { REAL scores[]; };
+layout(std430, binding = 11) buffer Parts { float parts[]; }; /* [piece][batch, head, query][column; what exponentials are relative to; their sum] */
 
 layout(push_constant) uniform Push
 {
@@ -111,8 +113,8 @@ float share_of_all(float top, float total, uint h, bool none)
     return none ? (ZERO || SINKS != 0u ? 0.0 : NOT_A_NUMBER) : above / below;
 }
 
-/* Keys that some row of a workgroup may see, from x to below y, in whole blocks from the first: rows of several heads begin anew. */
-ivec2 keys_of(uint row0, uint rows_here, uint rows, int valid, int offset, int block)
+/* Keys of a piece that some row of a workgroup may see, from x to below y, in whole blocks from the first: rows of several heads begin anew. */
+ivec2 keys_of(uint piece, uint row0, uint rows_here, uint rows, int valid, int offset, int block)
 {
     ivec2 keys = ivec2(0, valid);
     if (CAUSAL && SCORES == 0u) {
@@ -124,5 +126,17 @@ ivec2 keys_of(uint row0, uint rows_here, uint rows, int valid, int offset, int b
     } else if (SCORES != 0u) {
         keys.y = int(p.keys);
     }
+    if (PIECES > 1u) {
+        int blocks = (max(keys.y - keys.x, 0) + block - 1) / block;
+        int share = (blocks + int(PIECES) - 1) / int(PIECES) * block;
+        keys.x += int(piece) * share;
+        keys.y = min(keys.y, keys.x + share);
+    }
     return keys;
+}
+
+/* Where the results of a piece for a row of this workgroup's head begin. */
+uint part_at(uint piece, uint row, uint rows)
+{
+    return ((piece * gl_NumWorkGroups.x + gl_WorkGroupID.x) * rows + row) * (p.value_size + 2u);
 }

@@ -80,9 +80,16 @@ bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention 
     return matrices_fit(ret) && tile_choose(k, rows, ret);
 }
 
-void vk_attention_cm_start(struct vk_work *w, const struct vk_attention *a, const struct vk_attention_cm *c)
+void vk_attention_cm_grid(const struct vk_attention *a, const struct vk_attention_cm *c, size_t ret_groups[3])
 {
     const size_t rows = a->heads / a->kv_heads * a->queries, high = (size_t)c->parts * HIGH;
+    ret_groups[0] = a->batch * a->kv_heads;
+    ret_groups[1] = (rows + high - 1) / high;
+    ret_groups[2] = (a->value_size + c->columns - 1) / c->columns;
+}
+
+void vk_attention_cm_specs(struct vk_work *w, const struct vk_attention_cm *c)
+{
     const uint32_t subgroup = subgroup_of(c), side = c->matrices.rows != 0 ? 0 : SIDE;
     const uint32_t specs[] = {subgroup,
                               c->parts * subgroup,
@@ -97,5 +104,4 @@ void vk_attention_cm_start(struct vk_work *w, const struct vk_attention *a, cons
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(w, specs[i]);
     }
-    vk_groups(w, a->batch * a->kv_heads, (rows + high - 1) / high, (a->value_size + c->columns - 1) / c->columns);
 }

@@ -11,17 +11,17 @@
 #define HIGH 16u
 #define LAZY 8.0
 
-layout(constant_id = 12) const uint SUBGROUP = 32;
-layout(local_size_x_id = 13) in; /* PARTS SUBGROUP */
-layout(constant_id = 13) const uint INVOCATIONS = 128;
-layout(constant_id = 14) const uint CM = 16; /* of a matrix: 8 or 16 */
-layout(constant_id = 15) const uint CN = 16;
-layout(constant_id = 16) const uint CK = 16;
-layout(constant_id = 17) const uint PARTS = 4;
-layout(constant_id = 18) const uint KEYS = 64;    /* 32 or 64 */
-layout(constant_id = 19) const uint DEPTH = 64;   /* of queries and keys, and columns of values: whole sixteens; what is beyond the edges is 0 */
-layout(constant_id = 20) const uint COLUMNS = 64;
-layout(constant_id = 21) const uint EIGHTS = 0; /* bits: rows of q 1, k 2, v 4, y 8 are whole eights */
+layout(constant_id = 13) const uint SUBGROUP = 32;
+layout(local_size_x_id = 14) in; /* PARTS SUBGROUP */
+layout(constant_id = 14) const uint INVOCATIONS = 128;
+layout(constant_id = 15) const uint CM = 16; /* of a matrix: 8 or 16 */
+layout(constant_id = 16) const uint CN = 16;
+layout(constant_id = 17) const uint CK = 16;
+layout(constant_id = 18) const uint PARTS = 4;
+layout(constant_id = 19) const uint KEYS = 64;    /* 32 or 64 */
+layout(constant_id = 20) const uint DEPTH = 64;   /* of queries and keys, and columns of values: whole sixteens; what is beyond the edges is 0 */
+layout(constant_id = 21) const uint COLUMNS = 64;
+layout(constant_id = 22) const uint EIGHTS = 0; /* bits: rows of q 1, k 2, v 4, y 8 are whole eights */
 
 /* Shared memory in eights of f16 or fours of f32; one more per row, so that banks take turns. */
 const uint WIDE = DEPTH > COLUMNS ? DEPTH : COLUMNS;
@@ -44,7 +44,7 @@ const uint MINE = SUBGROUP < HIGH ? HIGH / SUBGROUP : 1u;
 const uint ACROSS = SUBGROUP > HIGH ? SUBGROUP / HIGH : 1u;
 
 uint part, lane, at_s, at_p; /* of this subgroup, and where its parts begin */
-uint row0, rows, shared_head, batch_at;
+uint row0, rows, shared_head, batch_at, piece;
 
 uvec4 eight_of(float16_t v[8])
 {
@@ -385,7 +385,8 @@ bool softmax_step(uint key0, int valid, int offset)
     return grown;
 }
 
-void totals_share()
+/* What the sums of a row are scaled by when they leave; of a piece it leaves beside them. */
+void totals_share(uint column0)
 {
     [[unroll]] for (uint mine = 0; mine < MINE; mine++) {
         room_lane[part * SUBGROUP + lane] = total[mine];
@@ -395,9 +396,13 @@ void totals_share()
             all += room_lane[part * SUBGROUP + (MINE > 1u ? lane : row_of(mine) + a * HIGH)];
         }
         if (lane / HIGH % ACROSS == 0u) {
-            uint row = row0 + part * HIGH + row_of(mine);
+            uint row = row0 + part * HIGH + row_of(mine), at = part_at(piece, row, rows) + p.value_size;
             room_row[part * HIGH + row_of(mine)] =
-                share_of_all(top[mine], all, head_of(row), top[mine] == -INFINITY);
+                PIECES > 1u ? 1.0 : share_of_all(top[mine], all, head_of(row), top[mine] == -INFINITY);
+            if (PIECES > 1u && column0 == 0u && row < rows) {
+                parts[at] = top[mine];
+                parts[at + 1u] = all;
+            }
         }
         part_wait();
     }
@@ -407,6 +412,15 @@ void eight_leave(uint row, uint column, vec4 low, vec4 high)
 {
     uint at = batch_at * p.y_step[0] + head_of(row) * p.y_step[1] + query_of(row) * p.y_step[2];
     f16vec4 l = TO_REAL4(low), h = TO_REAL4(high);
+    if (PIECES > 1u) {
+        uint to = part_at(piece, row, rows);
+        [[unroll]] for (uint j = 0; j < 8u; j++) {
+            if (column + j < p.value_size) {
+                parts[to + column + j] = (j < 4u ? low : high)[j % 4u];
+            }
+        }
+        return;
+    }
     if ((EIGHTS & 8u) != 0u) {
         y8[(at + column) / 8u] =
             uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
@@ -447,7 +461,8 @@ void main()
     row0 = gl_WorkGroupID.y * PARTS * HIGH;
     batch_at = gl_WorkGroupID.x / p.kv_heads;
     shared_head = gl_WorkGroupID.x - batch_at * p.kv_heads;
-    uint column0 = gl_WorkGroupID.z * COLUMNS;
+    piece = gl_WorkGroupID.z % PIECES;
+    uint column0 = gl_WorkGroupID.z / PIECES * COLUMNS;
     int length = LENGTHS != 0u ? int(lengths[batch_at * LENGTH_WORDS]) : 0;
     int offset = p.offset + (LENGTHS == 2u ? length : 0);
     int valid = LENGTHS == 1u ? min(length, int(p.keys)) : int(p.keys);
@@ -459,7 +474,7 @@ void main()
     }
     sums_clear();
     queries_bring();
-    ivec2 seen = keys_of(row0, PARTS * HIGH, rows, valid, offset, int(KEYS));
+    ivec2 seen = keys_of(piece, row0, PARTS * HIGH, rows, valid, offset, int(KEYS));
     for (int block = seen.x; block < seen.y; block += int(KEYS)) {
         barrier(); /* the values of the block before have been read */
         keys_bring(uint(block), k_base);
@@ -474,6 +489,6 @@ void main()
         values_add();
     }
     barrier();
-    totals_share();
+    totals_share(column0);
     sums_leave(column0);
 }

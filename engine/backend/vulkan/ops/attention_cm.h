@@ -19,7 +19,9 @@ struct vk_attention_cm {
 
 /* False: the attention is none for matrices, or the device, the precision or the rules have none for it. */
 bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention *a, struct vk_attention_cm *ret);
-/* The constants behind those that all kernels of attention share, and the grid. */
-void vk_attention_cm_start(struct vk_work *w, const struct vk_attention *a, const struct vk_attention_cm *c);
+/* Workgroups in each dimension. */
+void vk_attention_cm_grid(const struct vk_attention *a, const struct vk_attention_cm *c, size_t ret_groups[3]);
+/* The constants behind those that all kernels of attention share. */
+void vk_attention_cm_specs(struct vk_work *w, const struct vk_attention_cm *c);
 
 #endif
