@@ -124,6 +124,22 @@ Test(vulkan_kernels, the_depth_is_cut_as_far_as_the_device_is_idle)
     cr_assert_eq(vk_choice_of(&k, VK_FAMILY_TILED, &small).splits, 1);
 }
 
+/* As many as fill the device, but no more than are worth it. */
+Test(vulkan_kernels, pieces_of_work_that_leaves_a_device_idle)
+{
+    struct vk_kernels k = {.device = VK_CLASS_NVIDIA};
+    cr_expect_eq(vk_pieces_of(&k, 8, 100), 16);
+    cr_expect_eq(vk_pieces_of(&k, 32, 100), 4);
+    cr_expect_eq(vk_pieces_of(&k, 32, 3), 3);
+    cr_expect_eq(vk_pieces_of(&k, 1, 100), 16, "the most");
+    cr_expect_eq(vk_pieces_of(&k, 65, 100), 1, "more than half is busy");
+    cr_expect_eq(vk_pieces_of(&k, 8, 1), 1);
+    k.device = VK_CLASS_SOFTWARE;
+    cr_expect_eq(vk_pieces_of(&k, 1, 100), 1);
+    k.splits = 5;
+    cr_expect_eq(vk_pieces_of(&k, 1, 1), 5, "asked for");
+}
+
 Test(vulkan_kernels, every_class_has_a_number_and_a_name)
 {
     static const size_t sizes[] = {1, 4, 8, 31, 32, 64, 128, 255, 256, 512, 2047, 2048, 1 << 20};
