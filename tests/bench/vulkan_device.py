@@ -5,7 +5,7 @@
    layer, and those of products once more without it, as an older layer does not know the device's newest matrices. A test that fails ends the script with exit code 1.
 2. Models are made (tests/bench/peers: ResNet-50, BERT-base, ViT-B/16 ..., seeded weights) and placed: what does not run whole on vulkan is said.
 3. Kernels are tuned, into a folder of the script's own; the choices are printed.
-4. What the device lists of matrices, and the self-test's words on each family that uses them. One line per work: median, p10 and p90 in milliseconds, items a second; for products TFLOP/s (4096^3 by each such family, too), for products of one row GB/s of weights; cold and warm start.
+4. What the device lists of matrices, and the self-test's words on each family that uses them. One line per work: median, p10 and p90 in milliseconds, items a second; for products and attention TFLOP/s (4096^3 by each such family, too), for those of one row GB/s of what they read; cold and warm start.
 With a CUDA device and PyTorch, tests/bench/vulkan_vs_torch.sh runs last, for the ratios.
 
 Needs python3 with onnx and numpy. --rehearse: tiny cases on whatever is here, a software device included; its figures say nothing. --only: works whose name has the word.
@@ -34,10 +34,13 @@ WORKS = [
     *[(f"{name} batch 1", name, 1, "f32", 1) for name in ("mobilenet_v2", "resnet50", "efficientnet_b0", "minilm")],
     ("product 4096^3", "product_4096", 4096, "f16_mma", 2),
     ("mlp of 8 x 4096, batch 1", "product_4096", 1, "f16_mma", 1),
+    ("attention of prompts", "attention_12_12_512_512_64", 32, "f16_mma", 2),
+    ("attention over a cache", "attention_32_8_1_8192_128", 1, "f16_mma", 1),
 ]
 FAMILIES = ("cm", "cm2")  # of products by cooperative matrices: each alone on the work "product 4096^3"
-REHEARSAL = [("an encoder, batch 2", "tiny_encoder", 2, "f32", 1), ("product 64^3", "product_64", 64, "f32", 1), ("mlp of 8 x 64, batch 1", "product_64", 1, "f32", 1)]
-CHAIN = 8  # products of one run: the device is busy for longer than its clocks take to rise
+REHEARSAL = [("an encoder, batch 2", "tiny_encoder", 2, "f32", 1), ("product 64^3", "product_64", 64, "f32", 1), ("mlp of 8 x 64, batch 1", "product_64", 1, "f32", 1),
+             ("attention, tiny", "attention_4_2_9_70_16", 2, "f32", 1)]
+CHAIN = 8  # products or attentions of one run: the device is busy for longer than its clocks take to rise
 
 
 def run(argv, **options):
@@ -67,6 +70,18 @@ def products(side, rows):
     return n.model(f"product_{side}", {"input": (net.TensorProto.FLOAT, [rows, side])}, x, [rows, side])
 
 
+def attentions(name, batch):
+    """Each one's values are the next one's queries; keys and values are constants. name: attention, heads, those of keys, queries, keys, size."""
+    import net
+    heads, shared, queries, keys, size = map(int, name.split("_")[1:])
+    n = net.Net(5)
+    x = "input"
+    for _ in range(CHAIN):
+        x = n.node("Attention", [x, *(n.normal((batch, shared, keys, size), 1) for _ in range(2))])
+    shape = [batch, heads, queries, size]
+    return n.model(name, {"input": (net.TensorProto.FLOAT, shape)}, x, shape, opset=23)
+
+
 def batched(model, batch):
     """The generator's models are of one item: the same for `batch` of them."""
     import numpy as np
@@ -92,8 +107,11 @@ def model_make(folder, name, batch):
         import transformers
         models.BUILDERS["tiny_encoder"] = lambda: transformers.bert("tiny_encoder", 4, 1, 32, 4, 16)
         side = name.partition("product_")[2]
-        model = products(int(side), batch) if side else models.BUILDERS[name]()
-        path.write_bytes((model if side or batch == 1 else batched(model, batch)).SerializeToString())
+        if side or name.startswith("attention_"):
+            model = products(int(side), batch) if side else attentions(name, batch)
+        else:
+            model = models.BUILDERS[name]() if batch == 1 else batched(models.BUILDERS[name](), batch)
+        path.write_bytes(model.SerializeToString())
     return path
 
 
@@ -128,6 +146,11 @@ def rate_text(name, batch, ms):
     model, side = name, int(name.partition("product_")[2] or 0)
     if side and batch == 1:
         return f"{CHAIN * side * side * 2 / ms / 1e6:.1f} GB/s of f16 weights"
+    if name.startswith("attention_"):
+        heads, shared, queries, keys, size = map(int, name.split("_")[1:])
+        if queries == 1:
+            return f"{4 * CHAIN * batch * shared * keys * size / ms / 1e6:.1f} GB/s of keys and values in f16"
+        return f"{4 * CHAIN * batch * heads * queries * keys * size / ms / 1e9:.2f} TFLOP/s"
     return f"{2 * CHAIN * batch * side * side / ms / 1e9:.2f} TFLOP/s" if side else f"{batch / ms * 1000:.1f} items/s of {model}"
 
 

@@ -64,13 +64,13 @@ class Net:
     def pooled_head(self, x, features, classes=1000):
         return self.gemm(self.node("Flatten", [self.node("GlobalAveragePool", [x])], axis=1), features, classes)
 
-    def model(self, name, inputs, output, shape):
+    def model(self, name, inputs, output, shape, opset=OPSET):
         """inputs: {name: (type, shape)}"""
         self.nodes.append(helper.make_node("Identity", [output], ["output"]))
         given = [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()]
         graph = helper.make_graph(self.nodes, name, given, [helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)], self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="penstock bench")
-        model.ir_version = IR_VERSION
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="penstock bench")
+        model.ir_version = IR_VERSION if opset == OPSET else helper.find_min_ir_version_for(model.opset_import)
         onnx.checker.check_model(model)
         return model
 
