@@ -289,21 +289,26 @@ Test(vulkan_attention, forms_of_onnx_runtime, .timeout = 120)
     device_floats(microsoft_all, microsoft_few);
 }
 
-/* Whole eights; several blocks of rows and keys; depths and values up to the widest; scores so unlike that sums are scaled on the way. */
+/* Whole eights; several blocks of rows and keys; depths and values up to the widest. */
 static const struct standard_row aligned[] = {
     {2, 3, 3, 70, 70, 0, 64, 64, 0, false, false}, {1, 4, 2, 40, 130, 0, 128, 128, 4, true, false},
     {1, 2, 1, 9, 140, 60, 32, 16, 2, false, true}, {1, 1, 1, 33, 65, 0, 256, 264, 0, false, false},
     {1, 2, 2, 16, 300, 0, 16, 48, 0, true, false},
 };
 
-static void scaled_row(float scale)
+/* Each block's scores are far above those before it, so that sums are scaled on the way. */
+static void stairs_row(void)
 {
+    static float mask[50 * 333];
+    for (size_t i = 0; i < sizeof mask / sizeof mask[0]; i++) {
+        mask[i] = 9.0f * (float)(i % 333 / 64) * (float)(i / 333 % 3);
+    }
     struct cross *c = cross_new(OP_Attention);
     cross_range(c, -2.0f, 2.0f);
     for (int i = 0; i < 3; i++) {
         cross_input(c, F32, 4, (int64_t[]){1, 2, i == 0 ? 50 : 333, 24}, false);
     }
-    cross_float(c, ATTR_scale, scale);
+    cross_data(c, F32, 2, (int64_t[]){50, 333}, mask, false);
     cross_check(c);
 }
 
@@ -315,8 +320,7 @@ static void matrices_all(void)
     for (size_t i = 0; i < sizeof aligned / sizeof aligned[0]; i++) {
         standard_row(&aligned[i]);
     }
-    scaled_row(0.5f);
-    scaled_row(1.0f);
+    stairs_row();
 }
 
 /* By cooperative matrices, or the loops that stand in for them; scores that somebody reads go without. */
@@ -325,7 +329,23 @@ Test(vulkan_attention, cooperative_matrices, .timeout = 900)
     struct backend *b = device_open(PEN_PRECISION_F16_MATH, "cm");
     cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
     matrices_all();
-    cr_expect_eq(vk_backend_attention_matrices(b), 5 + 1 + 12 + 8 + 5 + 2, "%u", vk_backend_attention_matrices(b));
+    cr_expect_eq(vk_backend_attention_matrices(b), 5 + 1 + 12 + 8 + 5 + 1, "%u", vk_backend_attention_matrices(b));
+    device_close(b);
+}
+
+/* Rows that have several lanes, or share one; subgroups of the device's matrices have the size they have. */
+Test(vulkan_attention, subgroups_of_every_size, .timeout = 600)
+{
+    struct backend *b = device_open(PEN_PRECISION_F16_MATH, "cm");
+    const uint32_t usual = b->kernels.subgroup;
+    cross_backend(&backend_vulkan, b, 2e-3, 5e-2);
+    for (uint32_t subgroup = 8; subgroup <= 64; subgroup *= 2) {
+        b->kernels.subgroup = b->kernels.matrix_rows == 0 ? subgroup : usual;
+        standard_row(&standard[1]);
+        standard_row(&aligned[2]);
+        stairs_row();
+    }
+    cr_expect_eq(vk_backend_attention_matrices(b), 4 * 3);
     device_close(b);
 }
 
@@ -353,10 +373,10 @@ static void sinks_row(void)
 }
 
 /* Keys in pieces, which a second kernel adds: some see nothing; more pieces than blocks; windows, sinks, rows that see nothing at all; scores that are read are not cut. */
-static void pieces(struct backend *b, double atol, double rtol)
+static void pieces(struct backend *b, uint32_t most, double atol, double rtol)
 {
     cross_backend(&backend_vulkan, b, atol, rtol);
-    for (uint32_t splits = 2; splits <= 5; splits += 3) {
+    for (uint32_t splits = 2; splits <= most; splits += 3) {
         b->kernels.splits = splits;
         for (size_t i = 0; i < sizeof standard / sizeof standard[0]; i++) {
             standard_row(&standard[i]);
@@ -366,18 +386,18 @@ static void pieces(struct backend *b, double atol, double rtol)
         sinks_row();
         hidden_row();
         stage_row(2);
-        group_rows(6);
+        group_rows(2);
     }
-    cr_expect_eq(vk_backend_attention_pieces(b), 2 * (5 + 2 + 1 + 1 + 6));
+    cr_expect_eq(vk_backend_attention_pieces(b), most / 2 * (5 + 2 + 1 + 1 + 2));
     device_close(b);
 }
 
 Test(vulkan_attention, keys_in_pieces, .timeout = 600)
 {
-    pieces(device_open(PEN_PRECISION_F32, "auto"), 1e-5, 1e-4);
+    pieces(device_open(PEN_PRECISION_F32, "auto"), 5, 1e-5, 1e-4);
 }
 
 Test(vulkan_attention, keys_in_pieces_by_cooperative_matrices, .timeout = 600)
 {
-    pieces(device_open(PEN_PRECISION_F16_MATH, "cm"), 2e-3, 5e-2);
+    pieces(device_open(PEN_PRECISION_F16_MATH, "cm"), 2, 2e-3, 5e-2);
 }

@@ -26,18 +26,13 @@ static uint32_t eights_of(const struct vk_attention *a)
            (side_eights(&a->v, a->v_at, a->value_size) ? 4u : 0u) | (side_eights(&a->y, 0, a->value_size) ? 8u : 0u);
 }
 
-static uint32_t subgroup_of(const struct vk_attention_cm *c)
-{
-    return c->matrices.rows != 0 ? c->matrices.subgroup : VK_LOCAL / 2;
-}
-
 /* The shared arrays of attention_cm.glsl. */
 static size_t shared_bytes(const struct vk_attention_cm *c)
 {
     const size_t wide = c->depth > c->columns ? c->depth : c->columns, rows = (size_t)c->parts * HIGH;
     const size_t eights = c->keys * (wide / 8 + 1) + rows * (c->keys / 4 + 1 + c->keys / 8 + 1) +
                           (c->matrices.rows == 0 ? rows * (c->depth / 8) : 0);
-    return 16 * eights + sizeof(float) * (c->parts * subgroup_of(c) + rows);
+    return 16 * eights + sizeof(float) * (c->parts * c->subgroup + rows);
 }
 
 /* The most subgroups that rows fill, or the loads want, and that fit; then the most keys. */
@@ -46,7 +41,7 @@ static bool tile_choose(const struct vk_kernels *k, size_t rows, struct vk_atten
     const uint32_t least = c->depth > 64 ? 2 : 1;
     for (c->parts = rows > 32 ? PARTS_MOST : rows > 16 || least > 1 ? 2 : 1; c->parts > 0; c->parts /= 2) {
         for (c->keys = 64; c->keys >= 32; c->keys /= 2) {
-            if (c->parts * subgroup_of(c) <= k->invocations && shared_bytes(c) <= k->shared_bytes) {
+            if (c->parts * c->subgroup <= k->invocations && shared_bytes(c) <= k->shared_bytes) {
                 return true;
             }
         }
@@ -58,9 +53,9 @@ static bool tile_choose(const struct vk_kernels *k, size_t rows, struct vk_atten
 static bool matrices_fit(const struct vk_attention_cm *c)
 {
     const struct vk_matrix_size *m = &c->matrices;
-    const uint32_t subgroup = subgroup_of(c);
     return m->rows <= SIDE && m->outs <= SIDE && m->depth <= SIDE && m->rows % 8 == 0 && m->outs % 8 == 0 &&
-           m->depth % 8 == 0 && (subgroup >= HIGH ? subgroup % HIGH == 0 : HIGH % subgroup == 0);
+           m->depth % 8 == 0 &&
+           (c->subgroup >= HIGH ? c->subgroup % HIGH == 0 : c->subgroup > 0 && HIGH % c->subgroup == 0);
 }
 
 bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention *a, struct vk_attention_cm *ret)
@@ -74,6 +69,7 @@ bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention 
         return false;
     }
     *ret = (struct vk_attention_cm){.matrices = vk_build_matrices(b),
+                                    .subgroup = k->subgroup,
                                     .depth = whole(a->size, DEPTH_MOST),
                                     .columns = whole(a->value_size, COLUMN_MOST),
                                     .eights = eights_of(a)};
@@ -90,9 +86,9 @@ void vk_attention_cm_grid(const struct vk_attention *a, const struct vk_attentio
 
 void vk_attention_cm_specs(struct vk_work *w, const struct vk_attention_cm *c)
 {
-    const uint32_t subgroup = subgroup_of(c), side = c->matrices.rows != 0 ? 0 : SIDE;
-    const uint32_t specs[] = {subgroup,
-                              c->parts * subgroup,
+    const uint32_t side = c->matrices.rows != 0 ? 0 : SIDE;
+    const uint32_t specs[] = {c->subgroup,
+                              c->parts * c->subgroup,
                               c->matrices.rows + side,
                               c->matrices.outs + side,
                               c->matrices.depth + side,

@@ -11,6 +11,7 @@
 /* Of a workgroup: the constants of attention_cm.glsl. */
 struct vk_attention_cm {
     struct vk_matrix_size matrices; /* rows 0: plain loops in their place */
+    uint32_t subgroup;              /* invocations of one, or of what stands in */
     uint32_t parts;                 /* subgroups, of 16 rows each */
     uint32_t keys;                  /* of a block */
     uint32_t depth, columns;        /* of queries and keys; of values */
