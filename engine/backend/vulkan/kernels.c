@@ -44,7 +44,13 @@ bool vk_family_read(const char *name, enum vk_family *ret_family)
 static const size_t row_tops[VK_ROW_BANDS - 1] = {1, 8, 64, 512};
 static const size_t out_tops[VK_OUT_BANDS - 1] = {4, 32, 128, 512};
 static const size_t depth_tops[VK_DEPTH_BANDS - 1] = {31, 255, 2047};
-static const char *const kind_names[VK_PRODUCT_KINDS] = {"matrix", "window", "batch", "codes"};
+static const char *const kind_names[] = {"matrix", "window", "batch", "codes", "bytes", "bytes window"};
+_Static_assert(sizeof kind_names / sizeof kind_names[0] == VK_PRODUCT_KINDS, "each kind has a name");
+
+bool vk_kind_bytes(enum vk_product_kind kind)
+{
+    return kind == VK_PRODUCT_BYTES || kind == VK_PRODUCT_BYTE_WINDOWS;
+}
 
 static uint32_t band_of(size_t size, const size_t *tops, uint32_t bands)
 {
@@ -63,6 +69,11 @@ uint32_t vk_class_of(const struct vk_product_shape *shape)
     return at * VK_DEPTH_BANDS + band_of(shape->depth, depth_tops, VK_DEPTH_BANDS);
 }
 
+enum vk_product_kind vk_class_kind(uint32_t class_index)
+{
+    return (enum vk_product_kind)(class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS * VK_ROW_BANDS) % VK_PRODUCT_KINDS);
+}
+
 static void band_text(const char *name, uint32_t band, const size_t *tops, uint32_t bands, char *text, size_t bytes)
 {
     size_t first = band == 0 ? 1 : tops[band - 1] + 1, length = strlen(text);
@@ -78,9 +89,8 @@ static void band_text(const char *name, uint32_t band, const size_t *tops, uint3
 void vk_class_text(uint32_t class_index, char *text, size_t bytes)
 {
     uint32_t depth = class_index % VK_DEPTH_BANDS, out = class_index / VK_DEPTH_BANDS % VK_OUT_BANDS,
-             row = class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS) % VK_ROW_BANDS,
-             kind = class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS * VK_ROW_BANDS) % VK_PRODUCT_KINDS;
-    snprintf(text, bytes, "%s", kind_names[kind]);
+             row = class_index / (VK_DEPTH_BANDS * VK_OUT_BANDS) % VK_ROW_BANDS;
+    snprintf(text, bytes, "%s", kind_names[vk_class_kind(class_index)]);
     band_text("rows", row, row_tops, VK_ROW_BANDS, text, bytes);
     band_text("outs", out, out_tops, VK_OUT_BANDS, text, bytes);
     band_text("depth", depth, depth_tops, VK_DEPTH_BANDS, text, bytes);
@@ -345,6 +355,11 @@ static uint32_t tile_asked(const struct vk_kernels *k, enum vk_family family, co
     return k->tile > 0 ? k->tile : vk_tuned_family(tuned) == family ? tuned >> 4 : 0;
 }
 
+bool vk_plain_asked(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape)
+{
+    return vk_tiles_of(family) == 0 && tile_asked(k, family, shape) > 0;
+}
+
 static void cm_tile_choose(const struct vk_kernels *k, const struct vk_product_shape *s, struct vk_choice *c)
 {
     const uint32_t asked = tile_asked(k, VK_FAMILY_CM, s);
@@ -372,25 +387,33 @@ enum vk_family vk_tuned_family(uint8_t tuned)
     return (enum vk_family)(tuned & 15u);
 }
 
-bool vk_tuned_valid(uint8_t tuned)
+/* Families with kernels of bytes that are plain. */
+static bool has_plain(enum vk_product_kind kind, enum vk_family family)
 {
-    const uint32_t family = tuned & 15u, tile = tuned >> 4;
-    return family < VK_FAMILY_COUNT && tile <= vk_tiles_of((enum vk_family)family);
+    return vk_kind_bytes(kind) && family != VK_FAMILY_AUTO && vk_tiles_of(family) == 0;
 }
 
-void vk_tuned_text(uint8_t tuned, char *text, size_t bytes)
+bool vk_tuned_valid(enum vk_product_kind kind, uint8_t tuned)
 {
-    const uint32_t number = tuned >> 4;
-    if (number == 0 || !vk_tuned_valid(tuned)) {
-        snprintf(text, bytes, "%s", vk_family_name(vk_tuned_family(tuned)));
+    const enum vk_family family = vk_tuned_family(tuned);
+    const uint32_t tile = tuned >> 4;
+    return family < VK_FAMILY_COUNT && tile <= (has_plain(kind, family) ? 1 : vk_tiles_of(family));
+}
+
+void vk_tuned_text(enum vk_product_kind kind, uint8_t tuned, char *text, size_t bytes)
+{
+    const enum vk_family family = vk_tuned_family(tuned);
+    const uint32_t number = vk_tuned_valid(kind, tuned) ? tuned >> 4 : 0;
+    if (number == 0 || has_plain(kind, family)) {
+        snprintf(text, bytes, "%s%s", vk_family_name(family), number > 0 ? " plain" : "");
         return;
     }
-    if (vk_tuned_family(tuned) == VK_FAMILY_CM2) {
+    if (family == VK_FAMILY_CM2) {
         vk_cm2_tile_text(number - 1, text, bytes);
         return;
     }
     const struct cm_tile *t = &cm_tiles[number - 1];
-    snprintf(text, bytes, "cm %ux%ux%u", t->rows, t->outs, t->depth);
+    snprintf(text, bytes, "cm %ux%ux%u", t->rows, t->outs, vk_kind_bytes(kind) ? 2 * t->depth : t->depth);
 }
 
 struct vk_choice vk_choice_of(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *s)

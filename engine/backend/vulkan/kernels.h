@@ -1,8 +1,8 @@
 /*
  * kernels.h - which family of kernels runs a product: rules per class of device, refined by a table that was measured on the device (tune.h).
  *
- * A product y[rows, outs] = a[rows, depth] w[depth, outs] is a convolution's, a matrix product's, that of codes of few bits, or one of a batch of matrix products. Products are sorted into
- * classes by kind and size; the table has one family per class.
+ * A product y[rows, outs] = a[rows, depth] w[depth, outs] is a convolution's, a matrix product's, that of codes of few bits, one of a batch of matrix products, or of
+ * bytes: of a convolution or of matrices. Products are sorted into classes by kind and size; the table has one family per class.
  * Threads: any (pure functions over plain data).
  */
 #ifndef VULKAN_KERNELS_H
@@ -35,7 +35,16 @@ enum vk_conv { VK_CONV_AUTO, VK_CONV_DIRECT, VK_CONV_GEMM, VK_CONV_WINOGRAD, VK_
 bool vk_conv_read(const char *name, enum vk_conv *ret_conv);
 
 /* CODES: of a matrix and weights of few bits. */
-enum vk_product_kind { VK_PRODUCT_MATRIX, VK_PRODUCT_WINDOW, VK_PRODUCT_BATCH, VK_PRODUCT_CODES, VK_PRODUCT_KINDS };
+enum vk_product_kind {
+    VK_PRODUCT_MATRIX,
+    VK_PRODUCT_WINDOW,
+    VK_PRODUCT_BATCH,
+    VK_PRODUCT_CODES,
+    VK_PRODUCT_BYTES,        /* as MATRIX, of u8 and i8 */
+    VK_PRODUCT_BYTE_WINDOWS, /* as WINDOW */
+    VK_PRODUCT_KINDS
+};
+bool vk_kind_bytes(enum vk_product_kind kind);
 
 /* groups: of a convolution, or matrices of a batch; the other sizes are those of one. */
 struct vk_product_shape {
@@ -48,6 +57,7 @@ struct vk_product_shape {
 #define VK_DEPTH_BANDS 4
 #define VK_CLASSES     (VK_PRODUCT_KINDS * VK_ROW_BANDS * VK_OUT_BANDS * VK_DEPTH_BANDS)
 uint32_t vk_class_of(const struct vk_product_shape *shape); /* < VK_CLASSES */
+enum vk_product_kind vk_class_kind(uint32_t class_index);
 /* "matrix rows 9-64 outs 129-512 depth 256-2047" */
 void vk_class_text(uint32_t class_index, char *text, size_t bytes);
 
@@ -82,9 +92,9 @@ struct vk_kernels {
     uint32_t matrix_rows, matrix_outs, matrix_depth; /* of a cooperative matrix; 0 = 16 */
     struct vk_granule cm2_granules[VK_GRANULES];     /* of family `cm2`, as cm2_side_most */
     uint32_t cm2_side_most;
-    uint32_t cm2_off; /* bit 1u << number: its tiles that failed their self-test */
-    uint32_t splits;  /* of families `cm` and `cm2`: pieces of the depth; 0 = by the rules */
-    uint32_t tile;    /* of both: 1 + its number in the family's list, where it fits; 0 = as tuned, else by the rules */
+    uint32_t cm2_off;          /* bit 1u << number: its tiles that failed their self-test */
+    uint32_t splits;           /* of families `cm` and `cm2`: pieces of the depth; 0 = by the rules */
+    uint32_t tile;             /* as in vk_tuned_of, where it fits; 0 = as tuned, else by the rules */
     uint8_t tuned[VK_CLASSES]; /* vk_tuned_of */
     uint32_t families_off;     /* bit 1u << family: those of products of floats that failed their self-test */
     uint32_t bytes_off;        /* kernels of products of bytes that did: vk_bytes_bit */
@@ -93,13 +103,18 @@ struct vk_kernels {
     uint32_t ops_off;          /* enum vk_off: operators that the device computes wrong by every kernel */
 };
 
-/* One entry of the table: a family, and for `cm` and `cm2` 1 + the number of its tile; 0 = by the rules. */
+/*
+ * One entry of the table: a family, and for `cm` and `cm2` 1 + the number of its tile; 0 = by the rules. For bytes by another family 1: its plain kernels, also where
+ * the device multiplies four at once.
+ */
 uint8_t vk_tuned_of(enum vk_family family, uint32_t tile);
 enum vk_family vk_tuned_family(uint8_t tuned);
-bool vk_tuned_valid(uint8_t tuned);
+bool vk_tuned_valid(enum vk_product_kind kind, uint8_t tuned);
 
 /* Tiles of a family: 0 of those that have none. */
 uint32_t vk_tiles_of(enum vk_family family);
+/* Its plain kernels were asked for, or are what the table has. */
+bool vk_plain_asked(const struct vk_kernels *k, enum vk_family family, const struct vk_product_shape *shape);
 bool vk_tile_fits(const struct vk_kernels *k, enum vk_family family, uint32_t number);
 /* Of family `cm`. */
 uint32_t vk_cm_tiles(void);
@@ -107,8 +122,8 @@ uint32_t vk_cm_tiles(void);
 bool vk_cm_tile_fits(const struct vk_kernels *k, uint32_t number);
 /* By self-tests: each that the rules may choose on this class of devices; of those that compute on the CPU, which compile large ones for minutes, the smallest. */
 bool vk_cm_tile_tried(const struct vk_kernels *k, uint32_t number);
-/* "cm 128x128x32", "cm2 128x256x64"; of other families their name. */
-void vk_tuned_text(uint8_t tuned, char *text, size_t bytes);
+/* "cm 128x128x32", "cm2 128x256x64"; of other families their name, "tiled plain" of plain kernels of bytes. */
+void vk_tuned_text(enum vk_product_kind kind, uint8_t tuned, char *text, size_t bytes);
 
 /* dot: those that multiply four bytes at once. Families SIMPLE, TILED and GEMV have kernels of bytes, CM plain ones. */
 static inline uint32_t vk_bytes_bit(enum vk_family family, bool dot)

@@ -108,8 +108,9 @@ void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSU
 struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
                                  const struct window *window, bool wide_weights, bool conv);
-/* bytes.c: for a product of bytes. ret_dot: by kernels that multiply four at once. */
-struct vk_choice vk_build_choose_bytes(const struct vk_build *b, const struct vk_product_shape *shape, bool *ret_dot);
+/* bytes.c: for a product of bytes. ret_dot: by kernels that multiply four at once. Notes the product for the tuner. */
+struct vk_choice vk_build_choose_bytes(const struct vk_build *b, const struct vk_product_shape *shape,
+                                       const struct window *window, bool *ret_dot);
 /* bytes.c: for floats times codes of few bits: SIMPLE, TILED, GEMV, or CM where the values that they stand for are within f16. */
 struct vk_coding;
 struct vk_choice vk_build_choose_codes(const struct vk_build *b, const struct vk_product_shape *shape,

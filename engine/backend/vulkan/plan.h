@@ -252,6 +252,10 @@ void vk_exec_wipe(struct exec *e);
 
 /* As b->kernels, for products of bytes: their matrices, what their tiles take. */
 void vk_kernels_of_bytes(const struct backend *b, struct vk_kernels *ret_kernels);
+/* What the tuner may try of a family besides the rules' own form, as vk_tuned_of numbers it: tiles, or 1 for plain kernels beside those that multiply four at once. */
+uint32_t vk_bytes_forms(const struct backend *b, enum vk_family family);
+/* The family that runs a product of bytes without a table. */
+enum vk_family vk_bytes_by_rule(const struct backend *b, const struct vk_product_shape *shape);
 
 /* ---- cells.c ---- */
 

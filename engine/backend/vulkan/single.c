@@ -18,6 +18,13 @@ void vk_single_fill(float *x, size_t count, uint32_t seed)
     }
 }
 
+void vk_single_fill_bytes(uint8_t *x, size_t count, uint32_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (uint8_t)(256.0f * vk_single_next(&seed));
+    }
+}
+
 static enum pen_status value_make(struct vk_single *s, const char *name, const struct shape *shape, uint32_t *ret_value)
 {
     enum pen_status status = graph_value(s->g, name, ret_value);
@@ -126,28 +133,39 @@ static int64_t pad_behind(const struct window *w, int i)
     return pad > 0 ? pad : 0;
 }
 
+/* layout of the weights: OHWI. */
+static enum pen_status window_set(struct graph *g, uint32_t node, const struct window *w, size_t groups)
+{
+    const int64_t pads[4] = {(int64_t)w->begin[0], (int64_t)w->begin[1], pad_behind(w, 0), pad_behind(w, 1)};
+    const bool set = graph_attr_int(g, node, ATTR_layout, LAYOUT_NHWC) == PEN_OK &&
+                     graph_attr_int(g, node, ATTR_weight_layout, WEIGHT_OHWI) == PEN_OK &&
+                     graph_attr_int(g, node, ATTR_group, (int64_t)groups) == PEN_OK &&
+                     pair_set(g, node, ATTR_strides, w->stride) == PEN_OK &&
+                     pair_set(g, node, ATTR_dilations, w->dilation) == PEN_OK &&
+                     graph_attr_ints(g, node, ATTR_pads, pads, 4) == PEN_OK;
+    return set ? PEN_OK : PEN_ERR_NO_MEMORY;
+}
+
+/* Input, weights and output of the convolution that makes this window. */
+static void window_shapes(const struct window *w, size_t groups, size_t outs, struct shape shapes[3])
+{
+    const int64_t n = (int64_t)w->batch, o = (int64_t)outs;
+    shapes[0] = shape_of(4, (int64_t[]){n, (int64_t)w->in[0], (int64_t)w->in[1], (int64_t)w->channels});
+    shapes[1] =
+        shape_of(4, (int64_t[]){o, (int64_t)w->kernel[0], (int64_t)w->kernel[1], (int64_t)(w->channels / groups)});
+    shapes[2] = shape_of(4, (int64_t[]){n, (int64_t)w->out[0], (int64_t)w->out[1], o});
+}
+
 enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr)
 {
-    const int64_t n = (int64_t)w->batch;
-    const struct shape shapes[3] = {
-        shape_of(4, (int64_t[]){n, (int64_t)w->in[0], (int64_t)w->in[1], (int64_t)w->channels}),
-        shape_of(4, (int64_t[]){(int64_t)outs, (int64_t)w->kernel[0], (int64_t)w->kernel[1],
-                                (int64_t)(w->channels / groups)}),
-        shape_of(4, (int64_t[]){n, (int64_t)w->out[0], (int64_t)w->out[1], (int64_t)outs}),
-    };
-    const int64_t pads[4] = {(int64_t)w->begin[0], (int64_t)w->begin[1], pad_behind(w, 0), pad_behind(w, 1)};
+    struct shape shapes[3];
     uint32_t node = 0;
+    window_shapes(w, groups, outs, shapes);
     *ret_single = (struct vk_single){0};
     enum pen_status status = node_make(ret_single, OP_Conv, shapes, false, &node);
-    struct graph *g = ret_single->g;
-    if (status == PEN_OK && (graph_attr_int(g, node, ATTR_layout, LAYOUT_NHWC) != PEN_OK ||
-                             graph_attr_int(g, node, ATTR_weight_layout, WEIGHT_OHWI) != PEN_OK ||
-                             graph_attr_int(g, node, ATTR_group, (int64_t)groups) != PEN_OK ||
-                             pair_set(g, node, ATTR_strides, w->stride) != PEN_OK ||
-                             pair_set(g, node, ATTR_dilations, w->dilation) != PEN_OK ||
-                             graph_attr_ints(g, node, ATTR_pads, pads, 4) != PEN_OK)) {
-        status = PEN_ERR_NO_MEMORY;
+    if (status == PEN_OK) {
+        status = window_set(ret_single->g, node, w, groups);
     }
     if (status == PEN_OK) {
         status = plan_make(b, ret_single, node, reterr);
@@ -156,22 +174,23 @@ enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t
 }
 
 /* Bytes or floats within 0.005, seeded. */
-static enum pen_status constant_make(struct vk_single *s, enum pen_dtype dtype, size_t count, uint32_t *ret_value)
+static enum pen_status constant_make(struct vk_single *s, enum pen_dtype dtype, const struct shape *shape,
+                                     uint32_t *ret_value)
 {
-    const struct shape shape = shape_of(1, (int64_t[]){(int64_t)count});
-    const size_t bytes = count * (dtype == PEN_DTYPE_F32 ? sizeof(float) : 1);
+    const size_t count = (size_t)shape_elements(shape), bytes = count * (dtype == PEN_DTYPE_F32 ? sizeof(float) : 1);
     uint8_t *data = malloc(bytes);
-    uint32_t seed = 11;
-    for (size_t i = 0; data != NULL && i < count; i++) {
-        float next = vk_single_next(&seed);
-        if (dtype == PEN_DTYPE_F32) {
-            ((float *)data)[i] = 0.01f * next - 0.005f;
-        } else {
-            data[i] = (uint8_t)(256.0f * next);
-        }
+    if (data == NULL) {
+        return PEN_ERR_NO_MEMORY;
     }
-    enum pen_status status =
-        data != NULL ? graph_constant(s->g, NULL, dtype, &shape, data, bytes, true, ret_value) : PEN_ERR_NO_MEMORY;
+    if (dtype == PEN_DTYPE_F32) {
+        vk_single_fill((float *)data, count, 11);
+        for (size_t i = 0; i < count; i++) {
+            ((float *)data)[i] *= 0.01f;
+        }
+    } else {
+        vk_single_fill_bytes(data, count, 11);
+    }
+    enum pen_status status = graph_constant(s->g, NULL, dtype, shape, data, bytes, true, ret_value);
     free(data);
     return status;
 }
@@ -181,14 +200,15 @@ static enum pen_status codes_node(struct vk_single *s, const struct vk_product_s
 {
     const size_t blocks = (shape->depth + coding->block - 1) / coding->block;
     const struct shape x = shape_of(2, (int64_t[]){(int64_t)shape->rows, (int64_t)shape->depth}),
-                       y = shape_of(2, (int64_t[]){(int64_t)shape->rows, (int64_t)shape->outs});
+                       y = shape_of(2, (int64_t[]){(int64_t)shape->rows, (int64_t)shape->outs}),
+                       codes =
+                           shape_of(1, (int64_t[]){(int64_t)(shape->outs * blocks * coding->block * coding->bits / 8)}),
+                       scales = shape_of(1, (int64_t[]){(int64_t)(shape->outs * blocks)});
     uint32_t in[3];
     enum pen_status status = graph_new(NULL, &s->g);
     status = status == PEN_OK ? value_make(s, "x", &x, &in[0]) : status;
-    status = status == PEN_OK
-                 ? constant_make(s, PEN_DTYPE_U8, shape->outs * blocks * coding->block * coding->bits / 8, &in[1])
-                 : status;
-    status = status == PEN_OK ? constant_make(s, PEN_DTYPE_F32, shape->outs * blocks, &in[2]) : status;
+    status = status == PEN_OK ? constant_make(s, PEN_DTYPE_U8, &codes, &in[1]) : status;
+    status = status == PEN_OK ? constant_make(s, PEN_DTYPE_F32, &scales, &in[2]) : status;
     status = status == PEN_OK ? value_make(s, "y", &y, &s->out) : status;
     s->in[0] = in[0];
     s->in_count = 1;
@@ -207,6 +227,63 @@ enum pen_status vk_single_codes(struct backend *b, const struct vk_product_shape
                              graph_attr_int(g, node, ATTR_bits, coding->bits) != PEN_OK ||
                              graph_attr_int(g, node, ATTR_block_size, coding->block) != PEN_OK)) {
         status = PEN_ERR_NO_MEMORY;
+    }
+    if (status == PEN_OK) {
+        status = plan_make(b, ret_single, node, reterr);
+    }
+    return finish(ret_single, status, reterr);
+}
+
+/* The scales and zero points behind x and w of QLinearConv and QLinearMatMul. Weights lie around 0: their zero point is 0. */
+static enum pen_status affine_make(struct vk_single *s, uint32_t in[8])
+{
+    static const float scales[3] = {0.013f, 0.001f, 0.11f};
+    static const uint8_t zeros[3] = {121, 0, 130};
+    const struct shape one = shape_scalar();
+    enum pen_status status = PEN_OK;
+    for (uint32_t i = 0; i < 3 && status == PEN_OK; i++) {
+        const uint32_t at = 3 * i + (i < 2 ? 1 : 0);
+        status = graph_constant(s->g, NULL, PEN_DTYPE_F32, &one, &scales[i], sizeof scales[i], true, &in[at]);
+        if (status == PEN_OK) {
+            status =
+                graph_constant(s->g, NULL, i == 1 ? PEN_DTYPE_I8 : PEN_DTYPE_U8, &one, &zeros[i], 1, true, &in[at + 1]);
+        }
+    }
+    return status;
+}
+
+static enum pen_status quantised_node(struct vk_single *s, enum op op, const struct shape shapes[3], uint32_t *ret_node)
+{
+    uint32_t in[8];
+    enum pen_status status = graph_new(NULL, &s->g);
+    status = status == PEN_OK ? value_make(s, "x", &shapes[0], &in[0]) : status;
+    status = status == PEN_OK ? constant_make(s, PEN_DTYPE_I8, &shapes[1], &in[3]) : status;
+    status = status == PEN_OK ? affine_make(s, in) : status;
+    status = status == PEN_OK ? value_make(s, "y", &shapes[2], &s->out) : status;
+    if (status != PEN_OK) {
+        return status;
+    }
+    s->in[0] = in[0];
+    s->in_count = 1;
+    s->g->values[in[0]].dtype = s->g->values[s->out].dtype = PEN_DTYPE_U8;
+    return graph_node(s->g, op, "measured", in, 8, &s->out, 1, ret_node);
+}
+
+enum pen_status vk_single_quantised(struct backend *b, const struct vk_product_shape *shape, const struct window *w,
+                                    struct vk_single *ret_single, struct pen_error *reterr)
+{
+    const int64_t m = (int64_t)shape->rows, k = (int64_t)shape->depth, n = (int64_t)shape->outs;
+    const bool windows = shape->kind == VK_PRODUCT_BYTE_WINDOWS;
+    struct shape shapes[3] = {shape_of(2, (int64_t[]){m, k}), shape_of(2, (int64_t[]){k, n}),
+                              shape_of(2, (int64_t[]){m, n})};
+    uint32_t node = 0;
+    if (windows) {
+        window_shapes(w, shape->groups, shape->outs * shape->groups, shapes);
+    }
+    *ret_single = (struct vk_single){0};
+    enum pen_status status = quantised_node(ret_single, windows ? OP_QLinearConv : OP_QLinearMatMul, shapes, &node);
+    if (status == PEN_OK && windows) {
+        status = window_set(ret_single->g, node, w, shape->groups);
     }
     if (status == PEN_OK) {
         status = plan_make(b, ret_single, node, reterr);
@@ -297,5 +374,6 @@ void vk_single_fini(struct vk_single *s)
 size_t vk_single_bytes(const struct vk_single *s, uint32_t value)
 {
     size_t bytes = 0;
-    return shape_bytes(&s->facts[value].shape, PEN_DTYPE_F32, 0, &bytes) == PEN_OK ? bytes : 0;
+    const struct fact *f = &s->facts[value];
+    return shape_bytes(&f->shape, f->dtype, 0, &bytes) == PEN_OK ? bytes : 0;
 }

@@ -22,6 +22,9 @@ enum pen_status vk_single_product(struct backend *b, const struct vk_product_sha
                                   struct pen_error *reterr);
 enum pen_status vk_single_conv(struct backend *b, const struct window *w, size_t groups, size_t outs,
                                struct vk_single *ret_single, struct pen_error *reterr);
+/* Of bytes, as models mostly have them (x and y u8, weights i8 around 0): a QLinearMatMul, or a QLinearConv that makes this window where the shape is of windows. */
+enum pen_status vk_single_quantised(struct backend *b, const struct vk_product_shape *shape, const struct window *w,
+                                    struct vk_single *ret_single, struct pen_error *reterr);
 /* A MatMulNBits of codes in such blocks. */
 enum pen_status vk_single_codes(struct backend *b, const struct vk_product_shape *shape, const struct vk_coding *coding,
                                 struct vk_single *ret_single, struct pen_error *reterr);
@@ -44,5 +47,6 @@ size_t vk_single_bytes(const struct vk_single *s, uint32_t value);
 float vk_single_next(uint32_t *seed);
 /* Numbers within 0.5, the same for the same seed. */
 void vk_single_fill(float *x, size_t count, uint32_t seed);
+void vk_single_fill_bytes(uint8_t *x, size_t count, uint32_t seed);
 
 #endif

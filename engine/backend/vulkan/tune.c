@@ -23,7 +23,7 @@ static uint64_t now_ns(void)
 
 struct candidate {
     enum vk_family family;
-    uint32_t tile; /* of families that have some: 1 + its number; 0 = by the rules */
+    uint32_t tile; /* as vk_tuned_of has it; 0 = by the rules */
     struct exec *exec;
     uint64_t best_ns; /* of a run of REPEATS products */
 };
@@ -38,12 +38,16 @@ struct measured {
 static enum pen_status view_make(const struct vk_single *s, uint32_t value, struct buffer_view *v)
 {
     *v = (struct buffer_view){
-        .bytes = vk_single_bytes(s, value), .shape = s->facts[value].shape, .dtype = PEN_DTYPE_F32};
+        .bytes = vk_single_bytes(s, value), .shape = s->facts[value].shape, .dtype = s->facts[value].dtype};
     v->data = calloc(v->bytes / sizeof(float) + 16, sizeof(float));
     if (v->data == NULL) {
         return PEN_ERR_NO_MEMORY;
     }
-    vk_single_fill(v->data, v->bytes / sizeof(float), value);
+    if (v->dtype == PEN_DTYPE_F32) {
+        vk_single_fill(v->data, v->bytes / sizeof(float), value);
+    } else {
+        vk_single_fill_bytes(v->data, v->bytes, value);
+    }
     return PEN_OK;
 }
 
@@ -84,27 +88,49 @@ static enum pen_status candidate_add(struct backend *b, enum vk_family family, u
     return status;
 }
 
-/* An exec per family that can run the shape; of cooperative matrices one per tile, too. */
+/* What may run such products. */
+static void kernels_of(const struct backend *b, enum vk_product_kind kind, struct vk_kernels *ret_kernels)
+{
+    if (vk_kind_bytes(kind)) {
+        vk_kernels_of_bytes(b, ret_kernels);
+        return;
+    }
+    *ret_kernels = b->kernels;
+    ret_kernels->weights = kind == VK_PRODUCT_CODES ? VK_WEIGHTS_CODES : VK_WEIGHTS_FLOATS;
+}
+
+/* The family by its rules, and every tile or form that it has besides. */
+static enum pen_status family_add(struct backend *b, const struct vk_kernels *kernels, enum vk_family family,
+                                  bool bytes, struct measured *m, struct pen_error *reterr)
+{
+    const uint32_t forms = bytes ? vk_bytes_forms(b, family) : vk_tiles_of(family);
+    enum pen_status status = PEN_OK;
+    for (uint32_t t = 0; t <= forms && status == PEN_OK; t++) {
+        if (t == 0 || vk_tiles_of(family) == 0 || vk_tile_fits(kernels, family, t - 1)) {
+            status = candidate_add(b, family, t, m, reterr);
+        }
+    }
+    return status;
+}
+
+/* An exec per family that can run the shape. Of bytes `split` would be `tiled` again. */
 static enum pen_status candidates_make(struct backend *b, const struct vk_seen *seen, struct measured *m,
                                        struct pen_error *reterr)
 {
+    const bool bytes = vk_kind_bytes(seen->shape.kind);
+    const enum vk_family only = b->kernels.only;
+    const uint32_t tile = b->kernels.tile;
     enum pen_status status = PEN_OK;
-    struct vk_kernels asked = b->kernels;
-    asked.weights = seen->shape.kind == VK_PRODUCT_CODES ? VK_WEIGHTS_CODES : VK_WEIGHTS_FLOATS;
+    struct vk_kernels kernels;
+    kernels_of(b, seen->shape.kind, &kernels);
     b->repeats = REPEATS;
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
-        const uint32_t tiles = vk_tiles_of((enum vk_family)f);
-        if (!vk_family_fits(&asked, (enum vk_family)f, &seen->shape)) {
-            continue;
-        }
-        for (uint32_t t = 0; t <= tiles && status == PEN_OK; t++) {
-            if (t == 0 || vk_tile_fits(&asked, (enum vk_family)f, t - 1)) {
-                status = candidate_add(b, (enum vk_family)f, t, m, reterr);
-            }
+        if (vk_family_fits(&kernels, (enum vk_family)f, &seen->shape) && !(bytes && f == VK_FAMILY_SPLIT)) {
+            status = family_add(b, &kernels, (enum vk_family)f, bytes, m, reterr);
         }
     }
-    b->kernels.only = asked.only;
-    b->kernels.tile = asked.tile;
+    b->kernels.only = only;
+    b->kernels.tile = tile;
     b->repeats = 0;
     return status;
 }
@@ -143,6 +169,7 @@ static enum pen_status measured_init(struct backend *b, const struct vk_seen *se
         shape->kind == VK_PRODUCT_WINDOW
             ? vk_single_conv(b, &seen->window, shape->groups, shape->outs * shape->groups, &m->single, reterr)
         : shape->kind == VK_PRODUCT_CODES ? vk_single_codes(b, shape, &seen->coding, &m->single, reterr)
+        : vk_kind_bytes(shape->kind)      ? vk_single_quantised(b, shape, &seen->window, &m->single, reterr)
                                           : vk_single_product(b, shape, &m->single, reterr);
     for (uint32_t i = 0; status == PEN_OK && i < m->single.in_count; i++) {
         status = view_make(&m->single, m->single.in[i], &m->in[i]);
@@ -190,26 +217,36 @@ static void row_say(const struct vk_seen *seen, const struct measured *m, enum v
                                .by_rule = vk_family_name(by_rule),
                                .chosen = chosen_text,
                                .time_count = m->count};
-    vk_tuned_text(tuned_of(chosen), chosen_text, sizeof chosen_text);
+    const enum vk_product_kind kind = seen->shape.kind;
+    vk_tuned_text(kind, tuned_of(chosen), chosen_text, sizeof chosen_text);
     vk_class_text(vk_class_of(&seen->shape), class_text, sizeof class_text);
     snprintf(shape_text, sizeof shape_text, "%zux%zux%zu in %zu", seen->shape.rows, seen->shape.outs, seen->shape.depth,
              seen->shape.groups);
     for (uint32_t i = 0; i < m->count; i++) {
-        vk_tuned_text(tuned_of(&m->candidates[i]), names[i], sizeof names[i]);
+        vk_tuned_text(kind, tuned_of(&m->candidates[i]), names[i], sizeof names[i]);
         row.times[i].family = names[i];
         row.times[i].us = (double)m->candidates[i].best_ns / 1000.0 / REPEATS;
     }
     say(context, &row);
 }
 
+/* The family that is taken without a table. */
+static enum vk_family family_by_rule(const struct backend *b, const struct vk_product_shape *shape)
+{
+    struct vk_kernels rules = b->kernels;
+    if (vk_kind_bytes(shape->kind)) {
+        return vk_bytes_by_rule(b, shape);
+    }
+    memset(rules.tuned, 0, sizeof rules.tuned);
+    rules.only = VK_FAMILY_AUTO;
+    return vk_choose(&rules, shape).family;
+}
+
 static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen, uint64_t class_us, uint8_t *tuned,
                                   pen_tune_row_function *say, void *context, struct pen_error *reterr)
 {
     struct measured m = {0};
-    struct vk_kernels rules = b->kernels;
-    memset(rules.tuned, 0, sizeof rules.tuned);
-    rules.only = VK_FAMILY_AUTO;
-    const enum vk_family by_rule = vk_choose(&rules, &seen->shape).family;
+    const enum vk_family by_rule = family_by_rule(b, &seen->shape);
     enum pen_status status = measured_init(b, seen, &m, reterr);
     if (status == PEN_OK) {
         status = candidates_make(b, seen, &m, reterr);

@@ -12,9 +12,9 @@ struct table {
 
 static bool table_valid(const struct table *t)
 {
-    const uint8_t *all = &t->tuned[0][0];
-    for (size_t i = 0; i < sizeof t->tuned; i++) {
-        if (!vk_tuned_valid(all[i])) {
+    for (uint32_t i = 0; i < PRECISIONS * VK_CLASSES; i++) {
+        const uint32_t class_index = i % VK_CLASSES;
+        if (!vk_tuned_valid(vk_class_kind(class_index), t->tuned[i / VK_CLASSES][class_index])) {
             return false;
         }
     }

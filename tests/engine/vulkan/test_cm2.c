@@ -104,16 +104,16 @@ Test(vulkan_cm2, the_table_names_a_tile)
     for (uint32_t i = 0; i < vk_tiles_of(VK_FAMILY_CM2); i++) {
         const uint8_t tuned = vk_tuned_of(VK_FAMILY_CM2, i + 1);
         k.tuned[vk_class_of(&large)] = tuned;
-        cr_assert(vk_tuned_valid(tuned) && vk_tuned_family(tuned) == VK_FAMILY_CM2);
+        cr_assert(vk_tuned_valid(VK_PRODUCT_MATRIX, tuned) && vk_tuned_family(tuned) == VK_FAMILY_CM2);
         const struct vk_choice c = vk_choose(&k, &large);
-        vk_tuned_text(tuned, text, sizeof text);
+        vk_tuned_text(VK_PRODUCT_MATRIX, tuned, text, sizeof text);
         snprintf(want, sizeof want, "cm2 %ux%ux%u", c.tile, c.outs, c.depth);
         cr_expect_str_eq(text, want);
     }
     k.cm2_off = 1;
     k.tuned[vk_class_of(&large)] = vk_tuned_of(VK_FAMILY_CM2, 1);
     cr_expect_neq(vk_choose(&k, &large).outs, 256 * (vk_choose(&k, &large).tile == 128), "the rules' instead");
-    cr_expect_not(vk_tuned_valid(vk_tuned_of(VK_FAMILY_CM2, vk_tiles_of(VK_FAMILY_CM2) + 1)));
+    cr_expect_not(vk_tuned_valid(VK_PRODUCT_MATRIX, vk_tuned_of(VK_FAMILY_CM2, vk_tiles_of(VK_FAMILY_CM2) + 1)));
     cr_expect_eq(vk_tiles_of(VK_FAMILY_TILED), 0);
 }
 

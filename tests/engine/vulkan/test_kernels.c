@@ -92,9 +92,9 @@ Test(vulkan_kernels, the_table_names_a_tile)
     uint32_t seen = 0;
     for (uint32_t i = 0; i < vk_cm_tiles(); i++) {
         k.tuned[vk_class_of(&large)] = vk_tuned_of(VK_FAMILY_CM, i + 1);
-        cr_assert(vk_tuned_valid(k.tuned[vk_class_of(&large)]));
+        cr_assert(vk_tuned_valid(VK_PRODUCT_MATRIX, k.tuned[vk_class_of(&large)]));
         const struct vk_choice c = vk_choose(&k, &large);
-        vk_tuned_text(k.tuned[vk_class_of(&large)], text, sizeof text);
+        vk_tuned_text(VK_PRODUCT_MATRIX, k.tuned[vk_class_of(&large)], text, sizeof text);
         char want[32];
         snprintf(want, sizeof want, "cm %ux%ux%u", c.tile, c.outs, c.depth);
         cr_assert_str_eq(text, want);
@@ -105,11 +105,17 @@ Test(vulkan_kernels, the_table_names_a_tile)
     k.shared_bytes = 32768;
     k.tuned[vk_class_of(&large)] = vk_tuned_of(VK_FAMILY_CM, 1); /* 256 x 256 x 32 takes more */
     cr_assert_neq(vk_choose(&k, &large).outs, 256);
-    cr_assert_not(vk_tuned_valid(vk_tuned_of(VK_FAMILY_TILED, 1)));
-    cr_assert_not(vk_tuned_valid(vk_tuned_of(VK_FAMILY_CM, vk_cm_tiles() + 1)));
+    cr_assert_not(vk_tuned_valid(VK_PRODUCT_MATRIX, vk_tuned_of(VK_FAMILY_TILED, 1)));
+    cr_assert_not(vk_tuned_valid(VK_PRODUCT_MATRIX, vk_tuned_of(VK_FAMILY_CM, vk_cm_tiles() + 1)));
     cr_assert_eq(vk_choose(&k, &deep).splits, 16, "8 tiles of a device with 128 places");
-    vk_tuned_text(VK_FAMILY_SPLIT, text, sizeof text);
+    vk_tuned_text(VK_PRODUCT_MATRIX, VK_FAMILY_SPLIT, text, sizeof text);
     cr_assert_str_eq(text, "split");
+    cr_assert(vk_tuned_valid(VK_PRODUCT_BYTES, vk_tuned_of(VK_FAMILY_TILED, 1)));
+    cr_assert_not(vk_tuned_valid(VK_PRODUCT_BYTE_WINDOWS, vk_tuned_of(VK_FAMILY_TILED, 2)));
+    vk_tuned_text(VK_PRODUCT_BYTES, vk_tuned_of(VK_FAMILY_TILED, 1), text, sizeof text);
+    cr_assert_str_eq(text, "tiled plain");
+    vk_tuned_text(VK_PRODUCT_BYTES, vk_tuned_of(VK_FAMILY_CM, 9), text, sizeof text);
+    cr_assert_str_eq(text, "cm 64x64x64", "steps of bytes are twice as deep");
 }
 
 Test(vulkan_kernels, the_depth_is_cut_as_far_as_the_device_is_idle)

@@ -396,14 +396,16 @@ static void build(struct vk_build *b)
         vk_items(dispatch(b, SHADER_qdepthwise, &l, &s), l.w.batch * l.w.out[0] * l.w.out[1] * l.l.out4);
         return;
     }
-    const struct vk_product_shape shape = {.kind = window_point(&l.w) && l.f.groups == 1 ? VK_PRODUCT_MATRIX
-                                                                                         : VK_PRODUCT_WINDOW,
+    const struct vk_product_shape shape = {.kind = window_point(&l.w) && l.f.groups == 1 ? VK_PRODUCT_BYTES
+                                                                                         : VK_PRODUCT_BYTE_WINDOWS,
                                            .rows = l.w.batch * l.w.out[0] * l.w.out[1],
                                            .outs = l.l.outs,
                                            .depth = l.l.taps * l.f.in,
                                            .groups = l.f.groups};
-    l.choice = vk_build_choose_bytes(b, &shape, &l.dot);
-    product(b, &l, &s);
+    l.choice = vk_build_choose_bytes(b, &shape, &l.w, &l.dot);
+    for (uint32_t i = vk_build_repeats(b); i > 0; i--) {
+        product(b, &l, &s);
+    }
 }
 
 const struct vk_op vk_op_qproduct = {supports, pack, build};
