@@ -337,15 +337,14 @@ uint32_t vk_pieces_of(const struct vk_kernels *k, size_t workgroups, size_t most
     return wanted > SPLITS_MAX ? SPLITS_MAX : (uint32_t)wanted;
 }
 
-/* Pieces of the depth where the tiles leave half of the device idle. */
+/* Pieces of the depth where the tiles leave half of the device idle. Of bytes they are twice as deep: as many steps. */
 static uint32_t cm_splits(const struct vk_kernels *k, const struct cm_tile *t, const struct vk_product_shape *s)
 {
-    if (s->kind == VK_PRODUCT_BATCH || k->weights == VK_WEIGHTS_BYTES) {
+    const size_t least = (k->weights == VK_WEIGHTS_BYTES ? 4 : 2) * SPLITS_DEPTH;
+    if (s->kind == VK_PRODUCT_BATCH || (k->splits == 0 && s->groups * SPLITS_MAX > 65535)) {
         return 1;
     }
-    return k->splits == 0 && s->groups * SPLITS_MAX > 65535
-               ? 1
-               : vk_pieces_of(k, cm_tiles_of(t, s), s->depth / (2 * SPLITS_DEPTH));
+    return vk_pieces_of(k, cm_tiles_of(t, s), s->depth / least);
 }
 
 /* 1 + the number of the tile that was asked for, or that the table has; 0 = neither. */

@@ -164,17 +164,22 @@ static bool noted(struct backend *b, const char *name, size_t wrong)
     return wrong == 0;
 }
 
-/* By each tile of cooperative matrices that the rules may choose. */
+/* By each tile of cooperative matrices that the rules may choose; the last with the depth in pieces, of which one may have nothing. */
 static enum pen_status tiles_test(struct backend *b, const char *name, size_t *ret_wrong, struct pen_error *reterr)
 {
-    const struct sizes *const tried[] = {&sizes[0], &large};
+    static const struct {
+        const struct sizes *sizes;
+        uint32_t splits;
+    } tried[] = {{&sizes[0], 1}, {&large, 1}, {&large, 3}};
+    const uint32_t count = sizeof tried / sizeof tried[0];
     struct vk_kernels k;
     enum pen_status status = PEN_OK;
     vk_kernels_of_bytes(b, &k);
-    for (uint32_t i = 0; i < 2 * vk_cm_tiles() && status == PEN_OK && *ret_wrong == 0; i++) {
-        if (vk_cm_tile_tried(&k, i / 2)) {
-            b->kernels.tile = i / 2 + 1;
-            status = sizes_test(b, tried[i % 2], name, ret_wrong, reterr);
+    for (uint32_t i = 0; i < count * vk_cm_tiles() && status == PEN_OK && *ret_wrong == 0; i++) {
+        if (vk_cm_tile_tried(&k, i / count)) {
+            b->kernels.tile = i / count + 1;
+            b->kernels.splits = tried[i % count].splits;
+            status = sizes_test(b, tried[i % count].sizes, name, ret_wrong, reterr);
         }
     }
     return status;

@@ -247,6 +247,8 @@ static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen,
 {
     struct measured m = {0};
     const enum vk_family by_rule = family_by_rule(b, &seen->shape);
+    const uint8_t before = *tuned;
+    *tuned = VK_FAMILY_AUTO; /* what is measured by the rules is not what was tuned before */
     enum pen_status status = measured_init(b, seen, &m, reterr);
     if (status == PEN_OK) {
         status = candidates_make(b, seen, &m, reterr);
@@ -255,8 +257,8 @@ static enum pen_status class_tune(struct backend *b, const struct vk_seen *seen,
         status = turns(&m, class_us, reterr);
     }
     const struct candidate *chosen = status == PEN_OK ? winner(&m, by_rule) : NULL;
+    *tuned = chosen != NULL ? tuned_of(chosen) : before;
     if (chosen != NULL) {
-        *tuned = tuned_of(chosen);
         row_say(seen, &m, by_rule, chosen, say, context);
     }
     measured_fini(&m);

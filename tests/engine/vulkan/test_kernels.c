@@ -236,9 +236,11 @@ Test(vulkan_kernels, tiles_of_bytes)
     struct vk_choice c = vk_choose(&k, &large);
     cr_assert(c.family == VK_FAMILY_CM && c.tile == 256 && c.outs == 128 && c.depth == 64 && c.stages == 1);
     c = vk_choose(&k, &deep);
-    cr_assert(c.family == VK_FAMILY_CM && c.splits == 1, "pieces of the depth have no form");
+    cr_assert(c.family == VK_FAMILY_CM && c.splits == 9, "8 tiles of a device with 128 places; a piece is 512 deep");
+    cr_assert_eq(vk_choose(&k, &large).splits, 1);
     k.splits = 4;
-    cr_assert_eq(vk_choose(&k, &deep).splits, 1);
+    cr_assert_eq(vk_choose(&k, &deep).splits, 4);
+    k.splits = 0;
     cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 64, 64, 32), VK_FAMILY_CM);
     cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 64, 64, 31), VK_FAMILY_TILED, "half of a matrix would be empty");
     cr_assert_eq(family(&k, VK_PRODUCT_MATRIX, 1, 1000, 2048), VK_FAMILY_GEMV);

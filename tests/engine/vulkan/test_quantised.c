@@ -241,6 +241,21 @@ Test(vulkan_quantised, cooperative_matrices, .timeout = 600)
     by_matrices((uint32_t[]){8}, 1, integer_rows);
 }
 
+/* The depth in pieces, of which the last may have nothing: windows, groups, zero points of weights and of x that are computed, each way of rounding. */
+Test(vulkan_quantised, pieces_of_the_depth, .timeout = 600)
+{
+    struct backend *b = device_open(PEN_PRECISION_F32, "cm");
+    cross_backend(&backend_vulkan, b, 1e-5, 1e-4);
+    for (uint32_t splits = 2; splits <= 7; splits += 5) {
+        b->kernels.splits = splits;
+        sixteen_rows();
+        odd_rows();
+        integer_rows();
+    }
+    cr_expect_eq(vk_backend_bytes_matrices(b), 2 * 7);
+    device_close(b);
+}
+
 static void sum_rows(void)
 {
     for (int i = 0; i < 8; i++) {

@@ -7,6 +7,8 @@
  * Weights lie in shared memory as [output][k]: a packed word has four channels of one output, so that whole words move and the matrices are read by columns. All is
  * in eights of bytes, because a matrix may be no deeper. k counts words of four channels, as the packed form does: [tap][fours of channels].
  *
+ * PIECES: z is also a piece of k, whose sums go to a buffer; qsplit_sum adds them and rounds.
+ *
  * SCALAR: plain loops in place of the matrices. So the tiles, edges and windows can be tested on a device without them.
  */
 layout(constant_id = 9) const uint SUBGROUP = 32;
@@ -23,6 +25,7 @@ layout(constant_id = 18) const bool SIXTEENS = false; /* channels of a group and
 layout(constant_id = 19) const uint DEPTH = 64; /* 32, 64 or 128 bytes: a multiple of CK */
 layout(constant_id = 20) const uint DOWN = 2;
 layout(constant_id = 21) const uint SWIZZLE = 0;
+layout(constant_id = 22) const bool PIECES = false;
 
 /* Shared memory in eights of bytes or pairs of sums: rows [row][k], weights [output][k], sums [subgroup][row][output]; 16 bytes more per row, so that banks take turns. */
 const uint ACROSS = OUTS / WIDTH;
@@ -36,6 +39,7 @@ const uint ROOM = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
 shared uvec2 room[ROOM];
 shared int alls[ROWS]; /* W_ZEROS: the sum of x of each row */
 
+layout(std430, binding = 0) writeonly buffer Sums { ivec4 sums[]; }; /* PIECES: piece_at */
 layout(std430, binding = 1) readonly buffer X16 { uvec4 x16[]; };
 
 /*
@@ -235,38 +239,57 @@ void alls_add()
     }
 }
 
+/* Four outputs of a row; all: the sum of its x. */
+void four_store(uint piece, uint m, uint g, uint o4, ivec4 sum, int all, int xz)
+{
+    if (PIECES) {
+        sums[piece_at(piece, m, g, o4)] = sum_of(g, o4, sum, all);
+    } else {
+        row_store(m, g, o4, sum, all, xz);
+    }
+}
+
 /* Sums that a subgroup has put: rows from m on, fours of outputs from o4 on; row: the first of them in the tile. */
-void part_store(uint at, uint m, uint row, uint g, uint o4, int xz)
+void part_store(uint piece, uint at, uint m, uint row, uint g, uint o4, int xz)
 {
     for (uint i = gl_LocalInvocationID.x % SUBGROUP; i < CM * (LEAVES / 4u); i += SUBGROUP) {
         uint r = i / (LEAVES / 4u), four = i % (LEAVES / 4u), from = at + r * PITCH_C + 2u * four;
         if (m + r < p.m && o4 + four < p.group_out4) {
-            row_store(m + r, g, o4 + four, ivec4(room[from], room[from + 1u]), W_ZEROS ? alls[row + r] : 0, xz);
+            four_store(piece, m + r, g, o4 + four, ivec4(room[from], room[from + 1u]), W_ZEROS ? alls[row + r] : 0, xz);
         }
     }
 }
 
 void main()
 {
-    uint id = gl_LocalInvocationID.x, part = id / SUBGROUP, g = gl_WorkGroupID.z;
+    uint id = gl_LocalInvocationID.x, part = id / SUBGROUP;
+    uint g = PIECES ? gl_WorkGroupID.z / p.splits : gl_WorkGroupID.z;
+    uint piece = PIECES ? gl_WorkGroupID.z - g * p.splits : 0u;
     uvec2 tile = tile_choose();
     uint m0 = tile.x * ROWS, o40 = tile.y * (OUTS / 4u);
     uint part_row = part / ACROSS * HIGH, part_out = part % ACROSS * WIDTH;
-    uint depth = p.kernel_h * p.kernel_w * p.group_in4, stage = 0u;
+    uint depth = p.kernel_h * p.kernel_w * p.group_in4, first = 0u, last = depth, stage = 0u;
+    if (PIECES) {
+        uint share = ((depth + p.splits - 1u) / p.splits + DEPTH / 4u - 1u) / (DEPTH / 4u) * (DEPTH / 4u);
+        first = min(piece * share, depth);
+        last = min(first + share, depth);
+    }
     int xz = x_zero();
     uint zeros = (uint(xz) & 255u) * 0x01010101u;
     [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
         pixels[i] = pixel_of(min(m0 + (id + i * INVOCATIONS) / (DEPTH / 16u), p.m - 1u));
         all_part[i] = 0;
     }
-    tap = tap_at(id % (DEPTH / 16u) * 4u);
+    tap = tap_at(first + id % (DEPTH / 16u) * 4u);
     sums_clear();
     alls_clear();
-    fetch(g, 0u, o40, depth, zeros);
-    keep(0u);
+    if (first < last) { /* of more pieces than steps the last ones have nothing */
+        fetch(g, first, o40, depth, zeros);
+        keep(0u);
+    }
     barrier();
-    for (uint k0 = 0u; k0 < depth; k0 += DEPTH / 4u) {
-        bool more = k0 + DEPTH / 4u < depth;
+    for (uint k0 = first; k0 < last; k0 += DEPTH / 4u) {
+        bool more = k0 + DEPTH / 4u < last;
         if (more) {
             fetch(g, k0 + DEPTH / 4u, o40, depth, zeros);
         }
@@ -290,7 +313,7 @@ void main()
         [[unroll]] for (uint c = 0; c < WIDTH / LEAVES; c++) {
             sums_put(m, c, at);
             part_wait();
-            part_store(at, m0 + part_row + m * CM, part_row + m * CM, g, o40 + (part_out + c * LEAVES) / 4u, xz);
+            part_store(piece, at, m0 + part_row + m * CM, part_row + m * CM, g, o40 + (part_out + c * LEAVES) / 4u, xz);
             part_wait();
         }
     }

@@ -256,6 +256,7 @@ struct launch {
     struct filter f;
     struct lay l;
     struct vk_choice choice;
+    uint32_t x, y; /* cells: with the depth in pieces their sums lie between */
     uint32_t zero; /* the cell of a zero point that is computed; NONE */
     int32_t x_zero;
     bool w_zeros, dot;
@@ -311,8 +312,9 @@ static void words_push(struct vk_build *b, struct vk_work *work, const struct la
         w->batch * w->out[0] * w->out[1], w->in[0], w->in[1], w->channels, w->out[0], w->out[1], l->f.out};
     vk_push_all(work, sizes, sizeof sizes / sizeof sizes[0]);
     vk_push_window(work, w);
-    const size_t rest[] = {l->f.in, l->l.outs,           l->l.in4,        l->l.out4, l->l.groups, (elements - 1) / 4,
-                           bottom,  (uint32_t)l->x_zero, (uint32_t)y_zero};
+    const size_t rest[] = {l->f.in,          l->l.outs,          l->l.in4, l->l.out4,
+                           l->l.groups,      (elements - 1) / 4, bottom,   (uint32_t)l->x_zero,
+                           (uint32_t)y_zero, l->choice.splits};
     vk_push_all(work, rest, sizeof rest / sizeof rest[0]);
 }
 
@@ -320,18 +322,39 @@ static struct vk_work *dispatch(struct vk_build *b, enum shader shader, const st
                                 const struct vk_qslots *s)
 {
     struct vk_work *work = vk_dispatch(b, shader);
-    vk_bind(work, vk_out_cell(b, 0), VK_WRITE);
-    vk_bind(work, vk_in_cell(b, s->x), VK_READ);
+    vk_bind(work, l->y, VK_WRITE);
+    vk_bind(work, l->x, VK_READ);
     vk_bind(work, vk_packed_cell(b, PACK_WEIGHTS), VK_READ);
     vk_bind(work, vk_packed_cell(b, PACK_PARAMS), VK_READ);
-    vk_bind(work, l->zero != VK_CELL_NONE ? l->zero : vk_in_cell(b, s->x), VK_READ);
+    vk_bind(work, l->zero != VK_CELL_NONE ? l->zero : l->x, VK_READ);
     specs_add(b, work, l, s);
     words_push(b, work, l, s);
     return work;
 }
 
+/* Room for the sums of the pieces, of 32 bits. */
+static uint32_t sums_make(struct vk_build *b, const struct launch *l, size_t rows)
+{
+    size_t sums = 4 * l->l.groups * l->l.out4;
+    if (__builtin_mul_overflow(sums, rows, &sums) || sums > SIZE_MAX / 4 / l->choice.splits) {
+        vk_build_fail(b, PEN_ERR_TOO_LARGE, "a temporary is too large");
+        return VK_CELL_NONE;
+    }
+    return vk_temp_f32(b, sums * l->choice.splits);
+}
+
+/* Zero points of weights are in the sums already. */
+static void sums_add(struct vk_build *b, const struct launch *pieces, const struct vk_qslots *s, size_t rows)
+{
+    struct launch l = *pieces;
+    l.x = pieces->y;
+    l.y = vk_out_cell(b, 0);
+    l.w_zeros = false;
+    vk_items(dispatch(b, SHADER_qsplit_sum, &l, s), rows * l.l.groups * l.l.out4);
+}
+
 /* By cooperative matrices, or plain loops in their place. */
-static void matrices(struct vk_build *b, const struct launch *l, const struct vk_qslots *s, size_t rows)
+static void matrices_start(struct vk_build *b, const struct launch *l, const struct vk_qslots *s, size_t rows)
 {
     const struct vk_matrix_size m = vk_build_byte_matrices(b);
     const bool sixteens = l->f.in % 16 == 0 && l->w.channels % 16 == 0;
@@ -339,7 +362,21 @@ static void matrices(struct vk_build *b, const struct launch *l, const struct vk
     vk_cooperative_start(work, &m, &l->choice, sixteens, false, rows, l->l.out4, l->l.groups);
 }
 
-/* As the float product of this shape would be run; pieces of the depth have no form here. */
+static void matrices(struct vk_build *b, const struct launch *l, const struct vk_qslots *s, size_t rows)
+{
+    struct launch pieces = *l;
+    if (l->choice.splits < 2) {
+        matrices_start(b, l, s, rows);
+        return;
+    }
+    pieces.y = sums_make(b, l, rows);
+    if (pieces.y != VK_CELL_NONE) {
+        matrices_start(b, &pieces, s, rows);
+        sums_add(b, &pieces, s, rows);
+    }
+}
+
+/* As the float product of this shape would be run. */
 static void product(struct vk_build *b, const struct launch *l, const struct vk_qslots *s)
 {
     size_t rows = l->w.batch * l->w.out[0] * l->w.out[1], tile = l->choice.tile, lanes = 1;
@@ -392,6 +429,8 @@ static void build(struct vk_build *b)
     }
     l.l = lay_of(&l.f);
     zeros_read(b, &s, &l);
+    l.x = vk_in_cell(b, s.x);
+    l.y = vk_out_cell(b, 0);
     if (l.l.depthwise) {
         vk_items(dispatch(b, SHADER_qdepthwise, &l, &s), l.w.batch * l.w.out[0] * l.w.out[1] * l.l.out4);
         return;

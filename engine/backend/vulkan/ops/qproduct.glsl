@@ -38,6 +38,7 @@ layout(push_constant) uniform Push
     uint last;   /* word of x */
     uint bottom; /* OUT 2: y_scale as a whole number */
     int x_zero, y_zero; /* x_zero: of signed x */
+    uint splits; /* pieces of k, each summed by itself; else 1 */
 } p;
 
 #ifdef DOT
@@ -108,14 +109,28 @@ int rounded_exactly(uint size, bool below, uint at, uint j)
     return clamp(int(below ? -v : v) + p.y_zero, SIGNED ? -128 : 0, SIGNED ? 127 : 255);
 }
 
+uint params_at(uint g, uint o4)
+{
+    return (g * p.group_out4 + o4) * (OUT == 2u ? 7u : 4u);
+}
+
+/* Sums of products less what the zero points of the weights add. all: the sum of the same x. */
+ivec4 sum_of(uint g, uint o4, ivec4 sum, int all)
+{
+    return W_ZEROS ? sum - all * ivec4(params[params_at(g, o4) + 3u]) : sum;
+}
+
+/* Where piece i of the depth has its sums of a row: [piece][row][group][fours of outputs]. */
+uint piece_at(uint i, uint m, uint g, uint o4)
+{
+    return ((i * p.m + m) * p.groups + g) * p.group_out4 + o4;
+}
+
 /* sum: of products as they are; all: of x. */
 void row_store(uint m, uint g, uint o4, ivec4 sum, int all, int xz)
 {
-    uint at = (g * p.group_out4 + o4) * (OUT == 2u ? 7u : 4u), o = 4u * o4, to = m * p.out_c + g * p.group_out + o, word = 0u;
-    sum -= xz * ivec4(params[at + 1u]);
-    if (W_ZEROS) {
-        sum -= all * ivec4(params[at + 3u]);
-    }
+    uint at = params_at(g, o4), o = 4u * o4, to = m * p.out_c + g * p.group_out + o, word = 0u;
+    sum = sum_of(g, o4, sum, all) - xz * ivec4(params[at + 1u]);
     for (uint j = 0; j < 4u && o + j < p.group_out; j++) {
         if (OUT == 1u) {
             y_words[to + j] = uint(sum[j]);
