@@ -14,7 +14,7 @@ const struct env_contradiction env_contradictions[] = {
      "convolutions that keep their layout go elsewhere, which strict forbids; set vk_layout=nhwc or "
      "placement=fallback"},
     {"vk_conv", "cm", "precision", "f32|f16_storage",
-     "cooperative matrices multiply f16; set precision=f16_mma or f16_math, or another vk_conv"},
+     "cooperative matrices multiply f16 or bf16; set precision=f16_mma, f16_math or bf16, or another vk_conv"},
     {"mode", "prod", "compare", "!none", "prod compares nothing; set compare=none or another mode"},
 };
 const size_t env_contradiction_count = sizeof env_contradictions / sizeof env_contradictions[0];

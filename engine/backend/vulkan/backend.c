@@ -13,7 +13,6 @@
 #include "backend/vulkan/selftest.h"
 #include "backend/vulkan/verdicts.h"
 #include "backend/vulkan/tune.h"
-#include "precisions.h"
 
 extern const struct backend_ops backend_vulkan; /* named in the generated table of backends */
 
@@ -78,8 +77,7 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     }
     k->device = vk_device_class_of(d->info.vendor_id, vk_device_software(&d->info));
     /* Asked for by name, plain loops stand in for the matrices: how tiles and edges are tested without them. */
-    k->cm =
-        d->coopmat.size.rows != 0 || ((k->only == VK_FAMILY_CM || k->conv == VK_CONV_CM) && d->form == SHADER_F16_MATH);
+    k->cm = d->coopmat.size.rows != 0 || (b->cm_named && (d->form == SHADER_F16_MATH || d->bf16));
     k->cm_bytes = d->coopmat.bytes.rows != 0 || k->only == VK_FAMILY_CM;
     cm2_set(k, d);
     const VkPhysicalDeviceLimits *l = &d->limits;
@@ -154,22 +152,21 @@ static enum pen_status open_all(struct backend *b, struct pen_error *reterr)
     return status;
 }
 
+static bool cm_named(const struct backend_config *config)
+{
+    const char *kernels = config->vulkan.kernels, *conv = config->vulkan.conv;
+    return (kernels != NULL && strcmp(kernels, "cm") == 0) || (conv != NULL && strcmp(conv, "cm") == 0);
+}
+
 static enum pen_status backend_open(const struct backend_config *config, struct backend **ret_backend,
                                     struct pen_error *reterr)
 {
-    enum pen_precision p = config->precision;
-    if (p > PEN_PRECISION_F16_MATH && p != PEN_PRECISION_INT8) {
-        return pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
-                             "the vulkan backend computes in %s, %s, %s, %s or %s; ask for one of them",
-                             precision_name(PEN_PRECISION_F32), precision_name(PEN_PRECISION_F16_STORAGE),
-                             precision_name(PEN_PRECISION_F16_MMA), precision_name(PEN_PRECISION_F16_MATH),
-                             precision_name(PEN_PRECISION_INT8));
-    }
     struct backend *b = calloc(1, sizeof *b);
     if (b == NULL) {
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory for the vulkan backend");
     }
     b->config = *config;
+    b->cm_named = cm_named(config);
     b->wanted = copy_of(config->vulkan.device);
     b->cache_dir = copy_of(config->vulkan.cache_dir);
     b->config.vulkan.device = b->wanted;
@@ -223,7 +220,7 @@ static enum pen_status probe(const struct backend_config *config, struct backend
         snprintf(c.reason, sizeof c.reason, "%.*s", (int)sizeof c.reason - 1, why.text);
     } else {
         c.available = true;
-        c.precisions = vk_precisions(&info);
+        c.precisions = vk_precisions(&info, cm_named(config));
         if (config->precision ==
             PEN_PRECISION_ANY) { /* asked what there is; a precision that is asked for is tested when it is opened */
             c.precisions = precisions_tested(config, c.precisions);

@@ -37,7 +37,7 @@ struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_produ
 {
     struct backend *backend = b->exec->plan->backend;
     struct vk_kernels k = backend->kernels;
-    k.cm = k.cm && !wide_weights && vk_build_f16(b); /* the matrices are f16 */
+    k.cm = k.cm && !wide_weights && (vk_build_f16(b) || vk_build_bf16(b)); /* of which the matrices are */
     k.cm2 = k.cm2 && !wide_weights && vk_build_f16(b);
     k.conv = conv && backend->repeats == 0 ? k.conv : VK_CONV_AUTO; /* the tuner measures families by name */
     vk_seen_add(backend, shape, window, NULL);
@@ -77,6 +77,11 @@ struct vk_matrix_size vk_build_byte_matrices(const struct vk_build *b)
 bool vk_build_f16(const struct vk_build *b)
 {
     return b->exec->weights->device->f16 && !b->wide;
+}
+
+bool vk_build_bf16(const struct vk_build *b)
+{
+    return b->exec->weights->device->bf16;
 }
 
 bool vk_build_apart(const struct vk_build *b)
@@ -166,13 +171,18 @@ uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot)
 {
     PEN_ASSERT(slot < VK_PACKS_MAX, "a node has so many packed weights at most");
     const struct vk_packed *p = &b->exec->weights->packed[b->index][slot];
-    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice, .wide = p->wide};
+    struct vk_cell cell = {.kind = VK_CELL_FIXED, .slice = p->slice, .wide = p->wide, .bf16 = p->bf16};
     return p->there ? cell_new(b, &cell) : VK_CELL_NONE;
 }
 
 bool vk_cell_wide(const struct vk_build *b, uint32_t cell)
 {
     return b->status == PEN_OK && cell != VK_CELL_NONE && vk_build_f16(b) && b->exec->cells[cell].wide;
+}
+
+bool vk_cell_bf16(const struct vk_build *b, uint32_t cell)
+{
+    return b->status == PEN_OK && cell != VK_CELL_NONE && b->exec->cells[cell].bf16;
 }
 
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/vulkan/bf16.h"
 #include "backend/vulkan/instance.h"
 
 /* VK_KHR_cooperative_matrix is younger than Debian 12's headers; these are its numbers. Its structs have the members of NV's (the properties one more at the end). */
@@ -28,7 +29,8 @@ enum { SCOPE_SUBGROUP = 3 };
 static const struct {
     uint32_t element, sum;
     uint32_t bytes; /* of an element */
-} elements[] = {[VK_MATRIX_HALVES] = {0, 1, 2}, [VK_MATRIX_BYTES] = {3, 5, 1}};
+} elements[] = {
+    [VK_MATRIX_HALVES] = {0, 1, 2}, [VK_MATRIX_BYTES] = {3, 5, 1}, [VK_MATRIX_BF16] = {VK_BF16_COMPONENT, 1, 2}};
 
 static bool suits(const struct vk_coopmat_property *p, enum vk_matrix_of of)
 {
@@ -116,7 +118,7 @@ static uint32_t nv_list(struct vk_instance *in, VkPhysicalDevice device, struct 
 static const char *type_name(uint32_t type)
 {
     static const char *const names[] = {"f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"};
-    return type < sizeof names / sizeof names[0] ? names[type] : "other";
+    return type < sizeof names / sizeof names[0] ? names[type] : type == VK_BF16_COMPONENT ? "bf16" : "other";
 }
 
 /* Saturating ones are listed a second time. */
@@ -148,14 +150,17 @@ void vk_coopmat_kinds_text(const struct vk_coopmat_property *list, uint32_t coun
 }
 
 /* Sizes that suit, where the shaders with them have all that they need. False: none. */
-static bool sizes_pick(const struct vk_coopmat_property *list, uint32_t count, bool khr, struct vk_device_info *info)
+static bool sizes_pick(struct vk_instance *in, const struct vk_coopmat_property *list, uint32_t count, bool khr,
+                       struct vk_device_info *info)
 {
     struct vk_coopmat *c = &info->coopmat;
     const bool halves = info->f16_storage && info->f16_math &&
                         vk_coopmat_pick(list, count, VK_MATRIX_HALVES, info->subgroup_size, &c->size);
     const bool bytes =
         khr && info->i8_arithmetic && vk_coopmat_pick(list, count, VK_MATRIX_BYTES, info->subgroup_size, &c->bytes);
-    return halves || bytes;
+    const bool bf16 =
+        khr && vk_bf16_there(in, info) && vk_coopmat_pick(list, count, VK_MATRIX_BF16, info->subgroup_size, &c->bf16);
+    return halves || bytes || bf16;
 }
 
 /* The extension and its feature are there; whether it lists a size that suits. */
@@ -175,7 +180,7 @@ static bool kind_read(struct vk_instance *in, struct vk_device_info *info, enum 
     if (feature.nv.cooperativeMatrix && info->coopmat_kinds[0] == '\0') {
         vk_coopmat_kinds_text(list, count, info->coopmat_kinds, sizeof info->coopmat_kinds);
     }
-    return feature.nv.cooperativeMatrix && sizes_pick(list, count, khr, info);
+    return feature.nv.cooperativeMatrix && sizes_pick(in, list, count, khr, info);
 }
 
 /* A validation layer from before the extension takes every use of it for an error. */
@@ -201,14 +206,16 @@ void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes)
     if (c->kind == VK_COOPMAT_NONE) {
         snprintf(text, bytes, "none");
     } else {
-        const struct vk_matrix_size *halves = &c->size, *whole = &c->bytes;
+        const struct vk_matrix_size *const sizes[] = {&c->size, &c->bytes, &c->bf16};
+        static const char *const names[] = {"", " bytes", " bf16"};
+        const char *between = "";
         int used = snprintf(text, bytes, "%s", c->kind == VK_COOPMAT_KHR ? "khr" : "nv");
-        if (halves->rows != 0) {
-            used += snprintf(text + used, bytes - (size_t)used, " %ux%ux%u", halves->rows, halves->outs, halves->depth);
-        }
-        if (whole->rows != 0) {
-            snprintf(text + used, bytes - (size_t)used, "%s bytes %ux%ux%u", halves->rows != 0 ? "," : "", whole->rows,
-                     whole->outs, whole->depth);
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            if (sizes[i]->rows != 0 && (size_t)used < bytes) {
+                used += snprintf(text + used, bytes - (size_t)used, "%s%s %ux%ux%u", between, names[i], sizes[i]->rows,
+                                 sizes[i]->outs, sizes[i]->depth);
+                between = ",";
+            }
         }
     }
 }

@@ -27,18 +27,18 @@ struct vk_matrix_size {
     uint32_t subgroup; /* invocations */
 };
 
-/* What a matrix's elements are: f16 with f32 sums; signed bytes with sums of 32 bits. */
-enum vk_matrix_of { VK_MATRIX_HALVES, VK_MATRIX_BYTES };
+/* What a matrix's elements are: f16 with f32 sums; signed bytes with sums of 32 bits; bf16 with f32 sums. */
+enum vk_matrix_of { VK_MATRIX_HALVES, VK_MATRIX_BYTES, VK_MATRIX_BF16 };
 
 struct vk_coopmat {
-    enum vk_coopmat_kind kind;         /* NONE: both sizes are 0 */
-    struct vk_matrix_size size, bytes; /* of halves, of bytes; those of bytes only by KHR */
+    enum vk_coopmat_kind kind;               /* NONE: all sizes are 0 */
+    struct vk_matrix_size size, bytes, bf16; /* size: of halves. Those of bytes and of bf16 only by KHR */
 };
 
 /* One row of what a driver lists; both extensions number types and scopes alike. */
 struct vk_coopmat_property {
     uint32_t m, n, k;
-    uint32_t a, b, c, result; /* 0 f16, 1 f32, 3 s8, 5 s32 */
+    uint32_t a, b, c, result; /* 0 f16, 1 f32, 3 s8, 5 s32, VK_BF16_COMPONENT */
     uint32_t scope;           /* 3 subgroup */
 };
 
@@ -54,7 +54,7 @@ bool vk_coopmat_limits(uint32_t subgroup, const VkPhysicalDeviceLimits *limits);
 void vk_coopmat_read(struct vk_instance *in, struct vk_device_info *info, const VkPhysicalDeviceLimits *limits);
 /* All rows of a list that are of a subgroup, each kind once: "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32". */
 void vk_coopmat_kinds_text(const struct vk_coopmat_property *list, uint32_t count, char *text, size_t bytes);
-/* "khr 16x16x16", "khr 16x16x16, bytes 16x16x32", "khr bytes 16x16x32", "none" */
+/* "khr 16x16x16", "khr 16x16x16, bytes 16x16x32, bf16 16x16x16", "khr bytes 16x16x32", "none" */
 void vk_coopmat_text(const struct vk_coopmat *c, char *text, size_t bytes);
 
 /* The feature struct of the extension, to be chained when the device is opened; NULL for NONE. Borrowed: the caller's storage. */

@@ -21,7 +21,7 @@ enum pen_status vk_backend_choose(struct vk_instance *in, const struct pen_vulka
 
 enum pen_precision vk_backend_precision(const struct backend *b)
 {
-    bool floats = b->config.precision >= PEN_PRECISION_F32 && b->config.precision <= PEN_PRECISION_F16_MATH;
+    bool floats = b->config.precision >= PEN_PRECISION_F32 && b->config.precision <= PEN_PRECISION_BF16;
     return floats ? b->config.precision : PEN_PRECISION_F32;
 }
 
@@ -31,7 +31,7 @@ enum pen_status vk_backend_device_open(struct backend *b, struct vk_device **ret
     struct vk_device_info info;
     enum pen_status status = vk_backend_choose(b->instance, &options, &info, reterr);
     enum pen_precision precision = vk_backend_precision(b);
-    if (status == PEN_OK && (vk_precisions(&info) & 1u << precision) == 0) {
+    if (status == PEN_OK && (vk_precisions(&info, b->cm_named) & 1u << precision) == 0) {
         status = pen_error_set(reterr, PEN_ERR_UNSUPPORTED,
                                "the Vulkan device \"%s\" has not what this precision needs: `penstock-engine info` "
                                "lists its precisions",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/bf16.h"
 #include "backend/vulkan/pipeline.h"
 
 /* The first family that computes; one without graphics wins: it does not share its queue with a display. */
@@ -63,25 +64,32 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
                                                .queueCount = 1,
                                                .pQueuePriorities = &priority}};
     union vk_coopmat_feature coopmat;
-    bool half_math = d->form == SHADER_F16_MATH || d->coopmat.size.rows != 0;
+    const bool half_math = d->form == SHADER_F16_MATH || (d->f16 && d->coopmat.size.rows != 0);
+    const bool bf16 = d->bf16 && d->coopmat.size.rows != 0;
     struct vk_coopmat2_switch coopmat2;
-    const char *extensions[4];
+    struct vk_bf16_switch brain;
+    const char *extensions[5];
     uint32_t extension_count = 0;
     const bool subgroups = d->coopmat.kind != VK_COOPMAT_NONE && d->info.subgroups_full;
     VkPhysicalDeviceSubgroupSizeControlFeatures control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .subgroupSizeControl = d->info.subgroups_fixed,
         .computeFullSubgroups = VK_TRUE};
+    void *const last = subgroups ? &control : NULL;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-        .pNext = vk_coopmat_feature(d->coopmat.kind, &coopmat,
-                                    vk_coopmat2_feature(&d->coopmat2, &coopmat2, subgroups ? &control : NULL)),
+        .pNext = vk_coopmat_feature(
+            d->coopmat.kind, &coopmat,
+            vk_coopmat2_feature(&d->coopmat2, &coopmat2, bf16 ? vk_bf16_feature(&brain, last) : last)),
         .shaderIntegerDotProduct = VK_TRUE};
     if (d->coopmat.kind != VK_COOPMAT_NONE) {
         extensions[extension_count++] = d->coopmat.kind == VK_COOPMAT_KHR ? VK_KHR_COOPMAT_NAME : VK_NV_COOPMAT_NAME;
     }
     if (d->coopmat2.form != VK_COOPMAT2_NONE) {
         extensions[extension_count++] = VK_COOPMAT2_NAME;
+    }
+    if (bf16) {
+        extensions[extension_count++] = VK_BF16_NAME;
     }
     if (subgroups) {
         extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
@@ -124,12 +132,27 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     return status;
 }
 
-uint32_t vk_precisions(const struct vk_device_info *info)
+uint32_t vk_precisions(const struct vk_device_info *info, bool stand_in)
 {
     uint32_t has = 1u << PEN_PRECISION_F32 | 1u << PEN_PRECISION_INT8; /* bytes: a device without them is unfit */
     has |= info->f16_storage ? 1u << PEN_PRECISION_F16_STORAGE : 0;
     has |= info->coopmat.size.rows != 0 ? 1u << PEN_PRECISION_F16_MMA : 0;
+    has |= info->coopmat.bf16.rows != 0 || stand_in ? 1u << PEN_PRECISION_BF16 : 0;
     return has | (info->f16_storage && info->f16_math ? 1u << PEN_PRECISION_F16_MATH : 0);
+}
+
+/* Products of bytes are in every precision. */
+static void coopmat_set(struct vk_device *d, enum pen_precision precision)
+{
+    const bool halves = precision == PEN_PRECISION_F16_MMA || precision == PEN_PRECISION_F16_MATH;
+    d->coopmat = d->info.coopmat;
+    d->coopmat.size = halves ? d->coopmat.size : d->bf16 ? d->coopmat.bf16 : (struct vk_matrix_size){0};
+    if (d->coopmat.size.rows == 0 && d->coopmat.bytes.rows == 0) {
+        d->coopmat.kind = VK_COOPMAT_NONE;
+    }
+    if (halves) {
+        d->coopmat2 = d->info.coopmat2;
+    }
 }
 
 enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
@@ -147,14 +170,9 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->info = *info;
     d->dot8 = info->dot8_listed;
     d->f16 = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
+    d->bf16 = precision == PEN_PRECISION_BF16;
     d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;
-    d->coopmat = info->coopmat; /* products of bytes are in every precision */
-    if (!d->f16 || precision == PEN_PRECISION_F16_STORAGE) {
-        d->coopmat.size = (struct vk_matrix_size){0};
-        d->coopmat.kind = d->coopmat.bytes.rows != 0 ? d->coopmat.kind : VK_COOPMAT_NONE;
-    } else {
-        d->coopmat2 = info->coopmat2;
-    }
+    coopmat_set(d, precision);
     pthread_mutex_init(&d->queue_lock, NULL);
     vk_pool_init(&d->pool, wishes->pool_bytes);
     limits_read(d);

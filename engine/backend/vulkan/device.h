@@ -32,9 +32,11 @@ struct vk_device {
     VkPhysicalDeviceMemoryProperties memory;
     uint64_t max_allocation; /* bytes of one VkDeviceMemory */
     uint32_t timestamp_bits;
-    bool f16; /* floats are stored as f16 */
+    bool f16;  /* floats are stored as f16 */
+    bool bf16; /* products round to bf16: packed weights, and what matrices multiply */
     enum shader_form form;
-    struct vk_coopmat coopmat;   /* switched on: that of halves only where the precision wants it */
+    struct vk_coopmat
+        coopmat; /* switched on: `size` is what the precision's floats are multiplied as, halves or bf16; rows 0 = neither */
     struct vk_coopmat2 coopmat2; /* with coopmat */
     bool dot8;                   /* VK_KHR_shader_integer_dot_product is switched on */
     atomic_bool lost;
@@ -60,8 +62,8 @@ struct vk_device_wishes {
 enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
                               const struct vk_device_wishes *wishes, struct vk_device **ret_device,
                               struct pen_error *reterr);
-/* Bit 1u << enum pen_precision of what the device has the features for. */
-uint32_t vk_precisions(const struct vk_device_info *info);
+/* Bit 1u << enum pen_precision of what the device has the features for. stand_in: plain loops for matrices of bf16, if it has none. */
+uint32_t vk_precisions(const struct vk_device_info *info, bool stand_in);
 struct vk_device *vk_device_retain(struct vk_device *d);
 void vk_device_release(struct vk_device *d); /* NULL is fine */
 

@@ -268,9 +268,10 @@ void vk_features_say(const struct vk_device_info *info, void (*say)(void *contex
                     {"vk_buffer_address", info->buffer_address},
                     {"vk_coopmat_f16f32", info->coopmat.size.rows != 0},
                     {"vk_coopmat_s8s32", info->coopmat.bytes.rows != 0},
+                    {"vk_coopmat_bf16f32", info->coopmat.bf16.rows != 0},
                     {"vk_subgroup_arith", info->subgroup_arith},
                     {"vk_timeline", true}}; /* without it the device is unfit */
-    char coopmat[64], coopmat2[64], size[16];
+    char coopmat[80], coopmat2[64], size[16];
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         say(context, features[i].name, features[i].there ? "on" : "off");
     }

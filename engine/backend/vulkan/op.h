@@ -40,6 +40,8 @@ void *vk_pack_bytes(struct vk_pack *p, uint32_t slot, size_t bytes);
 void vk_pack_wide(struct vk_pack *p, uint32_t slot);
 /* The same when the node has weights that f16 cannot hold. */
 void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot);
+/* Packed weight `slot` is bf16 in precision bf16: its reader is vk_product, or looks at vk_cell_bf16. */
+void vk_pack_bf16(struct vk_pack *p, uint32_t slot);
 
 /* vk_conv=winograd, and this device stores floats as f32. */
 bool vk_pack_winograd(const struct vk_pack *p);
@@ -81,6 +83,7 @@ uint32_t vk_out_cell(struct vk_build *b, uint32_t index);
 uint32_t vk_value_cell(struct vk_build *b, uint32_t value); /* in the node's storage */
 uint32_t vk_packed_cell(struct vk_build *b, uint32_t slot); /* VK_CELL_NONE when pack gave nothing there */
 bool vk_cell_wide(const struct vk_build *b, uint32_t cell); /* f32 though this node's floats are f16 */
+bool vk_cell_bf16(const struct vk_build *b, uint32_t cell); /* packed weights that are bf16 */
 uint32_t vk_temp_cell(struct vk_build *b, size_t reals);    /* a temporary of so many floats, in the storage type */
 uint32_t vk_host_cell(struct vk_build *b, const void *data, size_t bytes); /* uploads a table made for these shapes */
 uint32_t vk_temp_f32(struct vk_build *b, size_t floats);                   /* always f32 */
@@ -104,7 +107,7 @@ void vk_items(struct vk_work *w, size_t items);
 void vk_groups(struct vk_work *w, size_t x, size_t y, size_t z); /* PEN_ERR_UNSUPPORTED beyond the device's limits */
 
 /* Device facts for choosing a kernel. */
-/* window: NULL for a batch of matrices. Notes the product for the tuner. */
+/* window: NULL for a batch of matrices. wide_weights: they may not be rounded. Notes the product for the tuner. */
 struct window;
 struct vk_choice vk_build_choose(const struct vk_build *b, const struct vk_product_shape *shape,
                                  const struct window *window, bool wide_weights, bool conv);
@@ -122,6 +125,7 @@ struct vk_matrix_size vk_build_matrices(const struct vk_build *b);      /* rows 
 struct vk_matrix_size vk_build_byte_matrices(const struct vk_build *b); /* the same of bytes */
 enum vk_coopmat2_form vk_build_coopmat2(const struct vk_build *b);      /* which kernel of family `cm2` runs here */
 bool vk_build_f16(const struct vk_build *b);                            /* are this node's floats stored as f16? */
+bool vk_build_bf16(const struct vk_build *b);                           /* are they rounded to bf16 in products? */
 bool vk_build_apart(
     const struct vk_build *b); /* debug mode: nodes are looked at one by one, none joins another's dispatch */
 

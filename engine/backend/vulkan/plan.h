@@ -32,6 +32,7 @@ struct backend {
     struct vk_kernels kernels;  /* which family runs which product */
     enum vk_range_policy range; /* weights that f16 cannot hold */
     bool f16_trial;             /* storage.h */
+    bool cm_named;              /* family `cm` was asked for: plain loops stand in where there are no matrices */
     const char *tuned;          /* what reading the table of kernels gave: vk_tune_load */
     struct vk_seen *seen;       /* [VK_CLASSES] products of the execs made so far, for the tuner; under lock */
     atomic_uint families[VK_FAMILY_COUNT];       /* products of the execs made so far, by the family that runs them */
@@ -57,6 +58,7 @@ struct vk_packed {
     struct vk_slice slice;
     float *host; /* while packing */
     bool wide;   /* stays f32 whatever the storage */
+    bool bf16;   /* of a product of precision bf16 */
     size_t count;
 };
 
@@ -142,6 +144,7 @@ struct vk_cell {
     uint32_t written, read; /* while levels are found: 1 + the last level that wrote, that read */
     bool used, leaves;      /* leaves: read after the last level */
     bool wide;              /* f32 though floats are stored as f16 */
+    bool bf16;              /* packed weights that are bf16, though floats are stored as f32 */
 };
 
 enum vk_work_kind { VK_WORK_DISPATCH, VK_WORK_COPY };

@@ -18,12 +18,14 @@ enum shader {
 #define SHADER_INT(name)          SHADER_##name,
 #define SHADER_INT_MATRICES(name) SHADER_##name,
 #define SHADER_KEPT(name)         SHADER_##name,
+#define SHADER_INT_KEPT(name)     SHADER_##name,
 #include "backend/vulkan/ops/shaders.def"
 #undef SHADER
 #undef SHADER_MATH
 #undef SHADER_HALF
 #undef SHADER_MATRICES
 #undef SHADER_KEPT
+#undef SHADER_INT_KEPT
 #undef SHADER_INT
 #undef SHADER_INT_MATRICES
     SHADER_COUNT

@@ -25,6 +25,13 @@ void vk_single_fill_bytes(uint8_t *x, size_t count, uint32_t seed)
     }
 }
 
+void vk_single_round(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        x[i] = pen_bf16_to_f32(pen_f32_to_bf16(x[i]));
+    }
+}
+
 static enum pen_status value_make(struct vk_single *s, const char *name, const struct shape *shape, uint32_t *ret_value)
 {
     enum pen_status status = graph_value(s->g, name, ret_value);

@@ -48,5 +48,6 @@ float vk_single_next(uint32_t *seed);
 /* Numbers within 0.5, the same for the same seed. */
 void vk_single_fill(float *x, size_t count, uint32_t seed);
 void vk_single_fill_bytes(uint8_t *x, size_t count, uint32_t seed);
+void vk_single_round(float *x, size_t count); /* to bf16 */
 
 #endif

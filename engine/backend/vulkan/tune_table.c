@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The payload: a family, with its tile, per precision and class. A change of classes changes its size, and the file is a miss. */
-#define PRECISIONS PEN_PRECISION_F16_MATH
+#define PRECISIONS PEN_PRECISION_BF16
 struct table {
     uint32_t classes;
     uint8_t tuned[PRECISIONS][VK_CLASSES];

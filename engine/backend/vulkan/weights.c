@@ -42,6 +42,11 @@ void vk_pack_wide_if_outside(struct vk_pack *p, uint32_t slot)
     }
 }
 
+void vk_pack_bf16(struct vk_pack *p, uint32_t slot)
+{
+    p->weights->packed[p->index][slot].bf16 = p->weights->device->bf16;
+}
+
 /* A mask's numbers beyond f16: range.h. */
 static float clamped(float x)
 {
@@ -81,6 +86,23 @@ bool vk_pack_winograd(const struct vk_pack *p)
     return p->weights->winograd && !p->weights->device->f16;
 }
 
+/* In place, as to_f16. */
+static void to_bf16(float *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t h = pen_f32_to_bf16(items[i]);
+        memcpy((uint8_t *)items + i * sizeof h, &h, sizeof h);
+    }
+}
+
+static enum pen_status bf16_upload(struct vk_weights *w, struct vk_packed *packed, struct pen_error *reterr)
+{
+    const size_t bytes = packed->count * sizeof(uint16_t);
+    to_bf16(packed->host, packed->count);
+    enum pen_status status = vk_blocks_take(w->device, &w->blocks, bytes, &packed->slice, reterr);
+    return status == PEN_OK ? vk_upload_add(&w->upload, &packed->slice, packed->host, bytes, reterr) : status;
+}
+
 static enum pen_status wide_upload(struct vk_weights *w, struct vk_packed *packed, struct pen_error *reterr)
 {
     size_t bytes = packed->count * sizeof(float);
@@ -108,9 +130,10 @@ static enum pen_status node_pack(struct vk_weights *w, const struct graph *g, ui
         struct vk_packed *packed = &w->packed[index][s];
         if (status == PEN_OK && packed->host != NULL) {
             packed->wide = packed->wide || w->wide[node];
-            status = packed->wide ? wide_upload(w, packed, reterr)
-                                  : floats_upload(w, packed->host, packed->count, false, &w->blocks, n->name,
-                                                  &packed->slice, reterr);
+            status = packed->bf16   ? bf16_upload(w, packed, reterr)
+                     : packed->wide ? wide_upload(w, packed, reterr)
+                                    : floats_upload(w, packed->host, packed->count, false, &w->blocks, n->name,
+                                                    &packed->slice, reterr);
         }
         free(packed->host);
         packed->host = NULL;

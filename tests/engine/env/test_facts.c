@@ -13,7 +13,8 @@
 #include <sys/auxv.h>
 #endif
 
-#include "backend/vulkan/instance.h"
+#include "backend/vulkan/bf16.h"
+#include "backend/vulkan/device.h"
 #include "env/env.h"
 
 static const char *const sampled[] = {
@@ -160,7 +161,9 @@ enum needs {
     NEEDS_TIMELINE = 2048,
     NEEDS_COOPMAT2 = 4096,
     NEEDS_KHR = 8192, /* the cooperative matrices by their younger extension, too */
-    NEEDS_COUNT = 13
+    NEEDS_BF16 = 16384,
+    NEEDS_BF16_MATRICES = 32768, /* the extension has a feature of its own for them */
+    NEEDS_COUNT = 15
 };
 
 static unsigned lacks;
@@ -187,7 +190,8 @@ static VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, const char *
         unsigned need;
     } rows[] = {{"VK_KHR_push_descriptor", NEEDS_PUSH},      {"VK_KHR_shader_integer_dot_product", 0},
                 {"VK_EXT_subgroup_size_control", 0},         {"VK_KHR_cooperative_matrix", NEEDS_COOPMAT | NEEDS_KHR},
-                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT}, {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2}};
+                {"VK_NV_cooperative_matrix", NEEDS_COOPMAT}, {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2},
+                {"VK_KHR_shader_bfloat16", NEEDS_BF16}};
     uint32_t room = *count;
     (void)device;
     (void)layer;
@@ -234,6 +238,9 @@ static void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysicalDeviceFe
             ((VkPhysicalDeviceCooperativeMatrixFeaturesNV *)s)->cooperativeMatrix = VK_TRUE;
         } else if (l->type == (VkStructureType)1000593000) {
             memset(l + 1, 0xFF, sizeof(struct vk_coopmat2_bits) - sizeof *l); /* all features */
+        } else if (l->type == (VkStructureType)1000141000) {
+            ((struct vk_bf16_bits *)s)->type = VK_TRUE;
+            ((struct vk_bf16_bits *)s)->cooperative_matrix = has(NEEDS_BF16_MATRICES);
         }
     }
 }
@@ -322,6 +329,9 @@ static VkResult VKAPI_CALL list_khr_matrices(VkPhysicalDevice device, uint32_t *
                                         .saturating = i == 2,
                                         .scope = (uint32_t)all[i].scope};
     }
+    list[*count] = list[0];
+    list[*count].a = list[*count].b = VK_BF16_COMPONENT;
+    (*count)++;
     return VK_SUCCESS;
 }
 
@@ -408,20 +418,51 @@ Test(facts, a_device_has_what_its_driver_says_and_nothing_else)
     }
 }
 
+#define KINDS "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32, bf16 bf16 f32 16x16x16"
+
 Test(facts, vk_coopmat_vk_coopmat_kinds)
 {
     struct vk_device_info info = device_without(0);
     cr_expect_str_eq(value_of(&info, "vk_coopmat"), "khr 16x16x16, bytes 16x16x32");
-    cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32");
+    cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), KINDS);
     info = device_without(NEEDS_F16_MATH);
     cr_expect_str_eq(value_of(&info, "vk_coopmat"), "khr bytes 16x16x32");
     info = device_without(NEEDS_KHR);
     cr_expect_str_eq(value_of(&info, "vk_coopmat"), "nv 16x16x16");
     info = device_without(NEEDS_MODEL);
     cr_expect_str_eq(value_of(&info, "vk_coopmat"), "none", "we cannot use them");
-    cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "f16 f16 f32 16x16x16, s8 s8 s32 16x16x32", "they are there");
+    cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), KINDS, "they are there");
     info = device_without(NEEDS_COOPMAT);
     cr_expect_str_eq(value_of(&info, "vk_coopmat_kinds"), "none");
+}
+
+/* They take KHR's matrices, Vulkan 1.3 on both sides, the extension with its feature, and no layer from before it. */
+Test(facts, vk_coopmat_bf16f32)
+{
+    const struct vk_instance in = {.vk = {.GetInstanceProcAddr = function_find,
+                                          .EnumerateDeviceExtensionProperties = list_extensions,
+                                          .GetPhysicalDeviceFeatures2 = tell_features},
+                                   .layer_version = VK_MAKE_API_VERSION(0, 1, 4, 320),
+                                   .api_version = VK_API_VERSION_1_3};
+    const VkPhysicalDeviceLimits limits = {.maxComputeWorkGroupInvocations = 1024,
+                                           .maxComputeWorkGroupSize = {1024, 1, 1},
+                                           .maxComputeSharedMemorySize = 65536};
+    static const unsigned missing[] = {0, NEEDS_BF16, NEEDS_BF16_MATRICES, NEEDS_KHR, 0, 0, 0};
+    struct vk_device_info info = device_without(0);
+    cr_expect_str_eq(value_of(&info, "vk_coopmat_bf16f32"), "off", "a driver of 1.2");
+    for (unsigned i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        struct vk_instance other = in;
+        struct vk_device_info device = info;
+        lacks = missing[i];
+        device.api_version = i == 4 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3;
+        other.api_version = i == 5 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3;
+        other.validate = i == 6;
+        vk_coopmat_read(&other, &device, &limits);
+        cr_expect_str_eq(value_of(&device, "vk_coopmat_bf16f32"), i == 0 ? "on" : "off", "%u", i);
+        cr_expect_eq((vk_precisions(&device, false) & 1u << PEN_PRECISION_BF16) != 0, i == 0, "%u", i);
+        cr_expect(i != 0 || strcmp(value_of(&device, "vk_coopmat"), "khr 16x16x16, bytes 16x16x32, bf16 16x16x16") == 0,
+                  "%s", value_of(&device, "vk_coopmat"));
+    }
 }
 
 /* It takes KHR's matrices, Vulkan 1.3 on both sides, the extension, and no layer from before it. */

@@ -73,7 +73,7 @@ Test(env_command, what_contradicts_is_refused)
         const char *one, *other, *words;
     } wrong[] = {
         {"mode=prod", "compare=reference", "contradict each other: prod compares nothing"},
-        {"vk_conv=cm", "precision=f32", "cooperative matrices multiply f16"},
+        {"vk_conv=cm", "precision=f32", "cooperative matrices multiply f16 or bf16"},
         {"cpu_forward=off", "cpu_forward_max_elems=9", "counts only with cpu_forward=on"},
         {"vk_layout=graph", "placement=strict", "which strict forbids"},
         {"vk_kernel=cm", "threads=1", "did you mean 'vk_kernels'?"},

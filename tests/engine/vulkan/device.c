@@ -96,6 +96,7 @@ void device_products(void (*rows)(void))
         {PEN_PRECISION_F32, "simple"},      {PEN_PRECISION_F32, "tiled"},        {PEN_PRECISION_F32, "gemv"},
         {PEN_PRECISION_F32, "split"},       {PEN_PRECISION_F16_STORAGE, "gemv"}, {PEN_PRECISION_F16_STORAGE, "split"},
         {PEN_PRECISION_F16_MATH, "simple"}, {PEN_PRECISION_F16_MATH, "cm"},      {PEN_PRECISION_F16_MATH, "cm2"},
+        {PEN_PRECISION_BF16, "cm"},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         on(all[i].precision, all[i].kernels, rows);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """shaders_valid.py SHADERS_DIR - every shader's SPIR-V through spirv-val, those with cooperative matrices in every size that a device may list, too: no device of
 the tests takes these, so that no driver and no validation layer looks at them. Other constants are seen by the layer whenever a test makes a pipeline. Modules of
-ops/kept, in each tile, need a spirv-val of 2025 or newer: without one they are named, not looked at. Exit code 77: there is no spirv-val here.
+ops/kept need a spirv-val of 2025.2 or newer: without one they are named, not looked at. Exit code 77: there is no spirv-val here.
 PENSTOCK_SPIRV_VAL, PENSTOCK_SPIRV_OPT: other programs than those of the path."""
 import os
 import pathlib
@@ -16,17 +16,18 @@ import tempfile
 HALVES = ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (32, 8, 16), (8, 32, 16))
 BYTES = ((16, 16, 32), (16, 8, 32), (8, 8, 32), (16, 16, 16), (8, 8, 8), (32, 32, 64))
 MATRICES = {"conv_cm_f16": ((10, 11, 12), HALVES), "nbits_cm_f16": ((10, 11, 12), HALVES), "attention_cm_f16": ((15, 16, 17), ((16, 16, 16), (16, 8, 16), (16, 8, 8), (8, 8, 16), (8, 16, 16), (8, 8, 8))),
-            "qconv_cm_f32": ((11, 12, 13), BYTES)}
+            "qconv_cm_f32": ((11, 12, 13), BYTES),
+            "conv_cm_bf16_f32": ((10, 11, 12), HALVES)}
 TILE_IDS = (8, 9, 10, 11)  # constant_id of INVOCATIONS, ROWS, OUTS, DEPTH in ops/conv_cm2.glsl
 TILES = ((256, 128, 256, 64), (256, 256, 128, 64), (128, 64, 64, 64), (8, 32, 32, 32))
-KEPT_SINCE = 2025  # spirv-val knows SPV_NV_cooperative_matrix2
+KEPT_SINCE = (2025, 2)  # spirv-val knows SPV_NV_cooperative_matrix2 and SPV_KHR_bfloat16
 VAL, OPT = os.environ.get("PENSTOCK_SPIRV_VAL", "spirv-val"), os.environ.get("PENSTOCK_SPIRV_OPT", "spirv-opt")
 
 
-def year_of(program):
+def version_of(program):
     said = subprocess.run([program, "--version"], capture_output=True, text=True)
-    found = re.search(r"SPIRV-Tools v(\d+)", said.stdout + said.stderr)
-    return int(found.group(1)) if found else 0
+    found = re.search(r"SPIRV-Tools v(\d+)\.(\d+)", said.stdout + said.stderr)
+    return tuple(map(int, found.groups())) if found else (0, 0)
 
 
 def valid(path):
@@ -48,18 +49,18 @@ def main():
         print("[SKIP] spirv-val and spirv-opt (spirv-tools) are not here")
         return 77
     count, failed, unseen = 0, 0, []
-    kept_known = min(year_of(VAL), year_of(OPT)) >= KEPT_SINCE
+    kept_known = min(version_of(VAL), version_of(OPT)) >= KEPT_SINCE
     with tempfile.TemporaryDirectory() as work:
         for source in sorted(pathlib.Path(sys.argv[1]).glob("*.inc")):
             words = [int(word, 0) for word in re.findall(r"0x[0-9A-Fa-f]+|\d+", re.sub(r"/\*.*?\*/", "", source.read_text(), flags=re.S))]
             module = pathlib.Path(work) / (source.stem + ".spv")
             module.write_bytes(struct.pack(f"<{len(words)}I", *words))
             modules = [(source.stem, module)]
-            ids, sizes = MATRICES.get(source.stem, ((), ()))
-            modules += [(f"{source.stem} {size}", specialised(module, ids, size)) for size in sizes]
             if words[1] == 0x00010600 and not kept_known:
                 unseen.append(source.stem)
                 continue
+            ids, sizes = MATRICES.get(source.stem, ((), ()))
+            modules += [(f"{source.stem} {size}", specialised(module, ids, size)) for size in sizes]
             if source.stem.startswith("conv_cm2") and kept_known and "scalar" not in source.stem:
                 modules += [(f"{source.stem} {tile}", specialised(module, TILE_IDS, tile)) for tile in TILES]
             for name, path in modules:
@@ -68,7 +69,7 @@ def main():
                 failed += why != ""
                 print(f"{name}: {why}" if why else "", end="\n" if why else "")
     if unseen:
-        print(f"not looked at, spirv-val is older than {KEPT_SINCE}: {', '.join(unseen)}")
+        print(f"not looked at, spirv-val is older than {KEPT_SINCE[0]}.{KEPT_SINCE[1]}: {', '.join(unseen)}")
     print(f"{count} modules, {failed} not valid")
     return 1 if failed or count < 80 else 0
 

@@ -318,7 +318,7 @@ Test(vulkan_epilogue, a_product_computes_what_follows_it, .timeout = 280)
     } all[] = {{PEN_PRECISION_F32, "simple", 2e-5},       {PEN_PRECISION_F32, "tiled", 2e-5},
                {PEN_PRECISION_F32, "gemv", 2e-5},         {PEN_PRECISION_F32, "split", 2e-5},
                {PEN_PRECISION_F16_STORAGE, "auto", 3e-2}, {PEN_PRECISION_F16_MATH, "cm", 3e-2},
-               {PEN_PRECISION_F16_MATH, "cm2", 3e-2}};
+               {PEN_PRECISION_F16_MATH, "cm2", 3e-2},     {PEN_PRECISION_BF16, "cm", 3e-2}};
     const struct backend_config config = {.precision = PEN_PRECISION_F32, .threads = 1};
     struct backend *reference = NULL;
     struct pen_error error = {0};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/vulkan/bf16.h"
 #include "backend/vulkan/coopmat.h"
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/shader.h"
@@ -359,6 +360,32 @@ Test(vulkan_kernels, the_khr_form_of_the_shader_of_bytes)
     cr_assert_eq(product[0] >> 16, 7);
     cr_assert_eq(product[6], 15u, "all four matrices have signs");
     free(khr);
+}
+
+/* Kept as SPIR-V: it is in KHR's form already, of floats that are stored as f32. */
+Test(vulkan_kernels, the_shader_of_bf16)
+{
+    const struct shader_code *code = &vk_shader_table[SHADER_conv_cm_bf16],
+                             *loops = &vk_shader_table[SHADER_conv_cm_bf16_scalar];
+    const uint32_t *words = code->words[SHADER_F32];
+    cr_assert(words != NULL && code->words[SHADER_F16] == NULL && code->matrices);
+    cr_expect_eq(words[1], 0x00010600u);
+    cr_expect_not_null(memmem(words, code->bytes[SHADER_F32], "SPV_KHR_bfloat16", 17));
+    cr_expect_eq(count_of(words, code->bytes[SHADER_F32] / 4, 4456), 3, "left, right and sum");
+    cr_expect(loops->words[SHADER_F32] != NULL && loops->words[SHADER_F16] == NULL && !loops->matrices);
+}
+
+Test(vulkan_kernels, a_size_of_bf16)
+{
+    static const struct vk_coopmat_property list[] = {{16, 16, 16, 0, 0, 1, 1, 3},
+                                                      {16, 16, 8, VK_BF16_COMPONENT, VK_BF16_COMPONENT, 1, 1, 3},
+                                                      {16, 16, 16, VK_BF16_COMPONENT, VK_BF16_COMPONENT, 1, 1, 2},
+                                                      {16, 16, 16, VK_BF16_COMPONENT, 0, 1, 1, 3},
+                                                      {16, 16, 16, VK_BF16_COMPONENT, VK_BF16_COMPONENT, 1, 1, 3}};
+    struct vk_matrix_size size = {0};
+    cr_assert(vk_coopmat_pick(list, 4, VK_MATRIX_BF16, 32, &size) && size.depth == 8);
+    cr_assert(vk_coopmat_pick(list, 5, VK_MATRIX_BF16, 32, &size) && size.depth == 16 && size.subgroup == 32);
+    cr_assert_not(vk_coopmat_pick(list, 1, VK_MATRIX_BF16, 32, &size));
 }
 
 Test(vulkan_kernels, a_module_that_is_cut_or_strange_is_refused)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # compile_kept.sh [--check] - the SPIR-V of the shaders that shaders.def calls kept: their language is newer than the glslc that builds the others, so it lies in kept/.
-# Without an option it compiles them, with glslangValidator 15.1 or newer (PENSTOCK_GLSLANG names one) and spirv-opt (PENSTOCK_SPIRV_OPT).
+# Without an option it compiles them, with glslangValidator 15.3 or newer (PENSTOCK_GLSLANG names one) and spirv-opt (PENSTOCK_SPIRV_OPT).
 # --check: each file was made of the source as it is now; where such a compiler is here each is compiled once more, and compared if it is of the same version.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 glslang=${PENSTOCK_GLSLANG:-glslangValidator} optimiser=${PENSTOCK_SPIRV_OPT:-spirv-opt}
-flags=(-V --target-env vulkan1.3 -DSTORAGE_F16)
+flags=() # form_of sets them
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,8 +23,17 @@ hash_of() { sources "$1.comp" | awk '!seen[$0]++' | xargs cat | sha256sum | cut 
 glslang_version() { "$glslang" --version 2>/dev/null | sed -n 's/^Glslang Version: [0-9]*:\([0-9.]*\).*/\1/p'; }
 optimiser_version() { "$optimiser" --version 2>&1 | sed -n 's/.* v\([0-9][0-9.]*\).*/\1/p' | head -n 1; }
 
+# form_of NAME: how it stores floats, and its flags.
+form_of() {
+    form=f16 flags=(-V --target-env vulkan1.3 -DSTORAGE_F16)
+    if grep -q "^SHADER_INT_KEPT($1)" shaders.def; then
+        form=f32 flags=(-V --target-env vulkan1.3)
+    fi
+}
+
 # compile NAME: to $work/NAME.inc, words with a header.
 compile() {
+    form_of "$1"
     "$glslang" "${flags[@]}" -o "$work/$1.spv" "$1.comp" >"$work/said" 2>&1 || { cat "$work/said" >&2 && return 1; }
     "$optimiser" --strip-debug "$work/$1.spv" -o "$work/$1.spv"
     {
@@ -38,24 +47,25 @@ compile() {
 
 version=$(glslang_version || true)
 new_enough=false
-if [ -n "$version" ] && [ "$(printf '15.1\n%s\n' "$version" | sort -V | head -n 1)" = 15.1 ] && [ -n "$(optimiser_version)" ]; then
+if [ -n "$version" ] && [ "$(printf '15.3\n%s\n' "$version" | sort -V | head -n 1)" = 15.3 ] && [ -n "$(optimiser_version)" ]; then
     new_enough=true
 fi
-mapfile -t names < <(sed -n 's/^SHADER_KEPT(\(.*\))/\1/p' shaders.def)
+mapfile -t names < <(sed -n 's/^SHADER_\(INT_\)\{0,1\}KEPT(\(.*\))/\2/p' shaders.def)
 
 if [ "${1:-}" != --check ]; then
-    $new_enough || { echo "glslangValidator 15.1 or newer and spirv-opt are needed: PENSTOCK_GLSLANG, PENSTOCK_SPIRV_OPT" >&2 && exit 2; }
+    $new_enough || { echo "glslangValidator 15.3 or newer and spirv-opt are needed: PENSTOCK_GLSLANG, PENSTOCK_SPIRV_OPT" >&2 && exit 2; }
     for name in "${names[@]}"; do
         compile "$name"
-        cp "$work/$name.inc" "kept/${name}_f16.inc"
-        echo "kept/${name}_f16.inc"
+        cp "$work/$name.inc" "kept/${name}_$form.inc"
+        echo "kept/${name}_$form.inc"
     done
     exit 0
 fi
 
 status=0
 for name in "${names[@]}"; do
-    kept=kept/${name}_f16.inc
+    form_of "$name"
+    kept=kept/${name}_$form.inc
     if [ "$(sed -n 's/^ \* source //p' "$kept")" != "$(hash_of "$name")" ]; then
         echo "$kept was made of another source: compile_kept.sh makes it anew"
         status=1

@@ -54,6 +54,9 @@ static enum pen_status conv_pack(struct vk_pack *p)
         }
         vk_filter_pack(&f, w->data, 1.0f, packed);
         wide_choose(p, &f, 0);
+        if (!vk_filter_depthwise(&f)) {
+            vk_pack_bf16(p, 0);
+        }
     }
     if (bias != NULL && bias->data != NULL && shape_elements(&bias->shape) == (int64_t)f.out) {
         float *packed = vk_pack_floats(p, 1, f.out + 4 * f.groups);

@@ -1,11 +1,13 @@
 /*
- * conv_cm.glsl - family `cm`: a workgroup makes ROWS x OUTS of one group (z); DEPTH steps of k at a time pass through shared memory as f16, in pieces of eight. What
+ * conv_cm.glsl - family `cm`: a workgroup makes ROWS x OUTS of one group (z); DEPTH steps of k at a time pass through shared memory as f16 or bf16, in pieces of eight. What
  * the next step needs is fetched into registers before this one's matrices are multiplied. Subgroups stand in DOWN rows; each has ROWS / DOWN x WIDTH of the
  * tile as cooperative matrices of the device's size, with f32 sums. The sums leave through the same shared memory, each subgroup's through its own part, where bias
  * and activation are added and what lies beyond the edges is dropped.
  *
  * SWIZZLE: workgroups run in bands of so many rows of tiles, so that neighbours in time share weights and rows in the cache. PIECES: z is also a piece of k, whose
  * sums leave as they are (split_sum.comp). BATCH: z is one of a batch of matrices, both sides computed: w is [k][output] without padding.
+ *
+ * BF16: operands are bf16 (cm_bf16.glsl), not f16 (cm_f16.glsl).
  *
  * CODES: weights are codes of few bits (nbits_cm.glsl), which lie in shared memory as [output][k]; the matrices are then read by columns.
  *
@@ -29,7 +31,7 @@ layout(constant_id = 20) const uint SWIZZLE = 0;
 layout(constant_id = 21) const bool PIECES = false;
 layout(constant_id = 22) const bool BATCH = false;
 
-/* Shared memory in eights of f16 or fours of f32: rows [row][k], weights [k][output] or [output][k], sums [subgroup][row][output]; one more per row, so that banks take turns. */
+/* Shared memory in eights of operands or fours of f32: rows [row][k], weights [k][output] or [output][k], sums [subgroup][row][output]; one more per row, so that banks take turns. */
 const uint ACROSS = OUTS / WIDTH;
 const uint HIGH = ROWS / DOWN; /* rows of a subgroup */
 const uint LEAVES = CN > 16u ? CN : 16u; /* outputs of a subgroup that leave at a time */
@@ -49,13 +51,14 @@ const uint SUMS = DOWN * ACROSS * CM * PITCH_C;
 const uint ROOM = STAGES * STAGE > SUMS ? STAGES * STAGE : SUMS;
 shared uvec4 room[ROOM];
 
-layout(std430, binding = 0) writeonly buffer Y8 { uvec4 y8[]; };
 layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
-layout(std430, binding = 1) readonly buffer X8 { uvec4 x8[]; };
 #ifndef CODES
-layout(std430, binding = 2) readonly buffer W4 { uvec2 w4[]; };
-layout(std430, binding = 2) readonly buffer W8 { uvec4 w8[]; };
 layout(std430, binding = 2) readonly buffer W1 { REAL w1[]; };
+#endif
+#ifdef BF16
+#include "cm_bf16.glsl"
+#else
+#include "cm_f16.glsl"
 #endif
 
 /* Of this workgroup: where its group or its matrices begin, in elements of x and y and fours of w (in elements where rows of w are no whole eights). */
@@ -63,8 +66,8 @@ uint x_base, w_base, y_base;
 
 const uint TAKES_A = (ROWS * DEPTH / 8u + INVOCATIONS - 1u) / INVOCATIONS; /* eights that an invocation brings */
 const uint TAKES_W = (DEPTH * OUTS / 8u + INVOCATIONS - 1u) / INVOCATIONS;
-uvec4 next_a[TAKES_A];
-uvec4 next_w[TAKES_W];
+PIECE next_a[TAKES_A];
+PIECE next_w[TAKES_W];
 Pixel pixels[TAKES_A]; /* of the row of each piece; beyond the last row the last one's, whose sums are dropped */
 
 #define TAP_UNITS p.group_in
@@ -79,24 +82,18 @@ bool tap_find(Pixel pixel, Tap t, out uint at)
     return t.y < p.kernel_h && there;
 }
 
-uvec4 eight_of(float16_t v[8])
-{
-    return uvec4(packFloat2x16(f16vec2(v[0], v[1])), packFloat2x16(f16vec2(v[2], v[3])),
-                 packFloat2x16(f16vec2(v[4], v[5])), packFloat2x16(f16vec2(v[6], v[7])));
-}
-
-uvec4 row_fetch(Pixel pixel, bool eights)
+PIECE row_fetch(Pixel pixel, bool eights)
 {
     uint at;
     if (eights) {
         bool there = tap_find(pixel, tap, at);
-        return there ? x8[at / 8u] : uvec4(0u);
+        return there ? ROWS_EIGHT(at / 8u) : NOTHING;
     }
-    float16_t v[8];
+    NUMBER v[8];
     Tap t = tap;
     [[unroll]] for (uint j = 0; j < 8u; j++) {
         bool there = tap_find(pixel, t, at);
-        v[j] = there ? x[at] : float16_t(0.0);
+        v[j] = there ? x[at] : NUMBER(0.0);
         tap_forward(t, 1u);
     }
     return eight_of(v);
@@ -106,35 +103,35 @@ uvec4 row_fetch(Pixel pixel, bool eights)
 #include "nbits_cm.glsl"
 #else
 /* Eight outputs of one k. */
-uvec4 weights_at(uint k, uint o4, uint depth)
+PIECE weights_at(uint k, uint o4, uint depth)
 {
     if (k >= depth || o4 >= p.group_out4) {
-        return uvec4(0u);
+        return NOTHING;
     }
     if (BATCH && p.group_out % 8u != 0u) { /* rows begin anywhere */
-        float16_t v[8];
+        NUMBER v[8];
         [[unroll]] for (uint j = 0; j < 8u; j++) {
             bool there = 4u * o4 + j < p.group_out;
-            v[j] = there ? w1[w_base + k * p.group_out + (there ? 4u * o4 + j : 0u)] : float16_t(0.0);
+            v[j] = there ? w1[w_base + k * p.group_out + (there ? 4u * o4 + j : 0u)] : NUMBER(0.0);
         }
         return eight_of(v);
     }
     uint at = w_base + k * p.group_out4 + o4;
     if (p.group_out4 % 2u == 0u) {
-        return w8[at / 2u];
+        return WEIGHTS_EIGHT(at / 2u);
     }
-    return uvec4(w4[at], o4 + 1u < p.group_out4 ? w4[at + 1u] : uvec2(0u));
+    return WEIGHTS_FOURS(w4[at], o4 + 1u < p.group_out4 ? w4[at + 1u] : uvec2(0u));
 }
 
-uvec4 weights_fetch(uint piece, uint k0, uint o40, uint depth)
+PIECE weights_fetch(uint piece, uint k0, uint o40, uint depth)
 {
     return weights_at(k0 + piece / (OUTS / 8u), o40 + piece % (OUTS / 8u) * 2u, depth);
 }
 
 /* w: where the weights of the stage begin. */
-void weights_keep(uint w, uint piece, uvec4 value)
+void weights_keep(uint w, uint piece, PIECE value)
 {
-    room[w + piece / (OUTS / 8u) * PITCH_W + piece % (OUTS / 8u)] = value;
+    room[w + piece / (OUTS / 8u) * PITCH_W + piece % (OUTS / 8u)] = WEIGHTS_KEPT(value);
 }
 #endif
 
@@ -164,12 +161,12 @@ void plain_begin(uint m0, uint o40, uint first)
 void plain_fetch()
 {
     [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
-        next_a[i] = x8[plain_a[i]];
+        next_a[i] = ROWS_EIGHT(plain_a[i]);
         plain_a[i] += DEPTH / 8u;
     }
 #ifndef CODES
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
-        next_w[i] = w8[plain_w[i]];
+        next_w[i] = WEIGHTS_EIGHT(plain_w[i]);
         plain_w[i] += DEPTH / 2u * p.group_out4;
     }
 #endif
@@ -199,7 +196,7 @@ void keep(uint stage)
     [[unroll]] for (uint i = 0; i < TAKES_A; i++) {
         uint piece = id + i * INVOCATIONS;
         if (piece < ROWS * DEPTH / 8u) {
-            room[a + piece / (DEPTH / 8u) * PITCH_A + piece % (DEPTH / 8u)] = next_a[i];
+            room[a + piece / (DEPTH / 8u) * PITCH_A + piece % (DEPTH / 8u)] = ROWS_KEPT(next_a[i]);
         }
     }
     [[unroll]] for (uint i = 0; i < TAKES_W; i++) {
@@ -219,13 +216,13 @@ vec4 four_at(uint w, uint k, uint o4)
     if (CODED) {
         vec4 v;
         [[unroll]] for (uint j = 0; j < 4u; j++) {
-            v[j] = unpackHalf2x16(room[w + (4u * o4 + j) * PITCH_W + k / 8u][k % 8u / 2u])[k % 2u];
+            v[j] = pair_of(room[w + (4u * o4 + j) * PITCH_W + k / 8u][k % 8u / 2u])[k % 2u];
         }
         return v;
     }
     uvec4 eight = room[w + k * PITCH_W + o4 / 2u];
     uvec2 four = o4 % 2u == 0u ? eight.xy : eight.zw;
-    return vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y));
+    return vec4(pair_of(four.x), pair_of(four.y));
 }
 
 void multiply(uint stage, uint part_row, uint part_out)
@@ -235,7 +232,7 @@ void multiply(uint stage, uint part_row, uint part_out)
         uint row = (lane + i * SUBGROUP) / (WIDTH / 4u), o4 = part_out / 4u + (lane + i * SUBGROUP) % (WIDTH / 4u);
         for (uint k = 0; k < DEPTH; k++) {
             uint pair = room[stage * STAGE + (part_row + row) * PITCH_A + k / 8u][k % 8u / 2u];
-            sum[i] += unpackHalf2x16(pair)[k % 2u] * four_at(w, k, o4);
+            sum[i] += pair_of(pair)[k % 2u] * four_at(w, k, o4);
         }
     }
 }
@@ -259,22 +256,22 @@ void part_wait()
     barrier();
 }
 #else
-fcoopmatNV<32, gl_ScopeSubgroup, CM, CN> sum[HIGH / CM * (WIDTH / CN)];
+SUM sum[HIGH / CM * (WIDTH / CN)];
 
 void multiply(uint stage, uint part_row, uint part_out)
 {
     uint a = stage * STAGE + part_row * PITCH_A, w = stage * STAGE + ROWS * PITCH_A;
     [[unroll]] for (uint k = 0; k < DEPTH; k += CK) {
-        fcoopmatNV<16, gl_ScopeSubgroup, CM, CK> left[HIGH / CM];
+        LEFT left[HIGH / CM];
         [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
-            coopMatLoadNV(left[m], room, a + m * CM * PITCH_A + k / 8u, PITCH_A, false);
+            MATRIX_LOAD(left[m], a + m * CM * PITCH_A + k / 8u, PITCH_A, false);
         }
         [[unroll]] for (uint n = 0; n < WIDTH / CN; n++) {
-            fcoopmatNV<16, gl_ScopeSubgroup, CK, CN> right;
+            RIGHT right;
             uint column = part_out + n * CN;
-            coopMatLoadNV(right, room, w + (CODED ? column * PITCH_W + k / 8u : k * PITCH_W + column / 8u), PITCH_W, CODED);
+            MATRIX_LOAD(right, w + (CODED ? column * PITCH_W + k / 8u : k * PITCH_W + column / 8u), PITCH_W, CODED);
             [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
-                sum[m * (WIDTH / CN) + n] = coopMatMulAddNV(left[m], right, sum[m * (WIDTH / CN) + n]);
+                sum[m * (WIDTH / CN) + n] = MATRIX_ADD(left[m], right, sum[m * (WIDTH / CN) + n]);
             }
         }
     }
@@ -283,7 +280,7 @@ void multiply(uint stage, uint part_row, uint part_out)
 void sums_put(uint m, uint c, uint at)
 {
     [[unroll]] for (uint n = 0; n < LEAVES / CN; n++) {
-        coopMatStoreNV(sum[m * (WIDTH / CN) + c * (LEAVES / CN) + n], room, at + n * CN / 4u, PITCH_C, false);
+        MATRIX_STORE(sum[m * (WIDTH / CN) + c * (LEAVES / CN) + n], at + n * CN / 4u, PITCH_C);
     }
 }
 
@@ -323,8 +320,7 @@ void eight_store(uint m, uint g, uint piece, uint o4, vec4 low, vec4 high)
         low[j] = finished(low[j], at + j);
         high[j] = finished(high[j], at + 4u + j);
     }
-    f16vec4 l = TO_REAL4(low), h = TO_REAL4(high);
-    y8[at / 8u] = uvec4(packFloat2x16(l.xy), packFloat2x16(l.zw), packFloat2x16(h.xy), packFloat2x16(h.zw));
+    results_put(at / 8u, low, high);
 }
 
 #include "bands.glsl"
@@ -374,7 +370,7 @@ void main()
     }
 #else
     [[unroll]] for (uint i = 0; i < HIGH / CM * (WIDTH / CN); i++) {
-        sum[i] = fcoopmatNV<32, gl_ScopeSubgroup, CM, CN>(0.0);
+        sum[i] = SUM(0.0);
     }
 #endif
     uint stage = 0u;

@@ -84,6 +84,7 @@ static enum pen_status gemm_pack(struct vk_pack *p)
     }
     vk_filter_pack(&f, b->data, s.alpha, packed);
     vk_pack_wide_if_outside(p, 0);
+    vk_pack_bf16(p, 0);
     return bias_like(c, (int64_t)f.out) ? bias_pack(p, c, f.out, s.beta) : next_bias_pack(p, f.out);
 }
 

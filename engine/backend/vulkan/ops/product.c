@@ -47,7 +47,8 @@ static struct vk_work *product_dispatch(struct vk_build *b, const struct vk_prod
     vk_spec(work, p->group_in % 4 == 0 && p->w.channels % 4 == 0 && l->choice.family != VK_FAMILY_CM2);
     vk_spec(work, window_point(&p->w));
     vk_spec(work, l->choice.tile);
-    vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1 | (uint32_t)p->adds);
+    vk_spec(work, vk_cell_wide(b, p->weights) | (uint32_t)vk_cell_wide(b, p->bias) << 1 | (uint32_t)p->adds |
+                      (uint32_t)vk_cell_bf16(b, p->weights) << 4);
     words_push(work, p, l);
     return work;
 }
@@ -174,6 +175,9 @@ static void cooperative_start(struct vk_build *b, struct vk_work *work, const st
 static enum shader cooperative_shader(const struct vk_build *b, bool codes)
 {
     const bool matrices = vk_build_matrices(b).rows != 0;
+    if (vk_build_bf16(b)) {
+        return matrices ? SHADER_conv_cm_bf16 : SHADER_conv_cm_bf16_scalar;
+    }
     return codes ? (matrices ? SHADER_nbits_cm : SHADER_nbits_cm_scalar)
                  : (matrices ? SHADER_conv_cm : SHADER_conv_cm_scalar);
 }
@@ -270,7 +274,8 @@ void vk_product(struct vk_build *b, const struct vk_product *p)
         [VK_FAMILY_SIMPLE] = simple, [VK_FAMILY_TILED] = tiled,    [VK_FAMILY_GEMV] = gemv,
         [VK_FAMILY_SPLIT] = split,   [VK_FAMILY_CM] = cooperative, [VK_FAMILY_CM2] = workgroup};
     const struct vk_product_shape shape = shape_of_product(p);
-    struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, vk_cell_wide(b, p->weights), p->conv),
+    const bool whole = vk_build_bf16(b) ? !vk_cell_bf16(b, p->weights) : vk_cell_wide(b, p->weights);
+    struct launch l = {.choice = vk_build_choose(b, &shape, &p->w, whole, p->conv),
                        .rows = shape.rows,
                        .out4 = (p->group_out + 3) / 4,
                        .to = p->y};

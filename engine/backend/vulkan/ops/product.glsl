@@ -9,7 +9,7 @@ layout(constant_id = 3) const bool BIAS = false;
 layout(constant_id = 4) const bool VEC4 = false; /* channels of a group are a multiple of 4: x is read in fours */
 layout(constant_id = 5) const bool POINT = false; /* 1 x 1, stride 1, no padding: row m of x is a row */
 layout(constant_id = 6) const uint TILE = 4; /* rows of an invocation */
-layout(constant_id = 7) const uint WIDE = 0; /* f32 though floats are stored as f16: bit 0 w, bit 1 bias. A residual is added: bit 2 before ACT, bit 3 behind it */
+layout(constant_id = 7) const uint WIDE = 0; /* f32 though floats are stored as f16: bit 0 w, bit 1 bias. A residual is added: bit 2 before ACT, bit 3 behind it. Bit 4: w is bf16 though floats are f32 */
 
 #ifdef SPLIT
 layout(std430, binding = 0) writeonly buffer Sums { vec4 sums[]; };
@@ -26,6 +26,8 @@ layout(std430, binding = 4) readonly buffer Residual { REAL residual[]; }; /* as
 #ifdef STORAGE_F16
 layout(std430, binding = 2) readonly buffer W32 { vec4 w32[]; };
 layout(std430, binding = 3) readonly buffer Bias32 { vec4 bias32[]; };
+#else
+layout(std430, binding = 2) readonly buffer W16 { uvec2 w16[]; };
 #endif
 
 layout(push_constant) uniform Push
@@ -100,6 +102,11 @@ vec4 w_at(uint i)
 #ifdef STORAGE_F16
     if ((WIDE & 1u) != 0u) {
         return w32[i];
+    }
+#else
+    if ((WIDE & 16u) != 0u) {
+        uvec2 two = w16[i];
+        return uintBitsToFloat(uvec4(two.x << 16, two.x & 0xFFFF0000u, two.y << 16, two.y & 0xFFFF0000u));
     }
 #endif
     return vec4(w[i]);
