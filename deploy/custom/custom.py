@@ -84,7 +84,7 @@ def whole_engine(given, output):
 
 
 def precision_of(engine, backend, precisions):
-    """Those of the wanted precisions in which the backend computes floats here. Vulkan's are known without a device."""
+    """Those of the wanted precisions in which the backend computes floats here. Vulkan's are known without a device; bf16 has the operators of f32."""
     if backend == "vulkan":
         return [p for p in precisions if p.startswith("f")]
     return ["f32"]

@@ -21,7 +21,7 @@ enum vk_family {
     VK_FAMILY_TILED,  /* tiles pass through shared memory */
     VK_FAMILY_GEMV,   /* a workgroup shares the depth of a few rows or columns */
     VK_FAMILY_SPLIT,  /* tiled, the depth cut in pieces whose sums are added in a fixed order */
-    VK_FAMILY_CM,     /* cooperative matrices: f16 in, f32 sums; bytes in, sums of 32 bits */
+    VK_FAMILY_CM,     /* cooperative matrices: f16 or bf16 in, f32 sums; bytes in, sums of 32 bits */
     VK_FAMILY_CM2,    /* the same, of a whole workgroup */
     VK_FAMILY_COUNT
 };

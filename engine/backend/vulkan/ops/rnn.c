@@ -93,6 +93,7 @@ static bool matrix_pack(struct vk_pack *p, uint32_t slot, const float *w, size_t
     float *packed = vk_pack_floats(p, slot, vk_filter_packed(&f));
     if (packed != NULL) {
         vk_filter_pack(&f, w, 1.0f, packed);
+        vk_pack_bf16(p, slot);
     }
     return packed != NULL;
 }
