@@ -58,6 +58,7 @@ static bool matrices_fit(const struct vk_attention_cm *c)
            (c->subgroup >= HIGH ? c->subgroup % HIGH == 0 : c->subgroup > 0 && HIGH % c->subgroup == 0);
 }
 
+/* always: lavapipe (Mesa 26.2) loses matrices that only one side of a branch loads. */
 bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention *a, struct vk_attention_cm *ret)
 {
     const struct vk_kernels *k = &b->exec->plan->backend->kernels;
@@ -72,7 +73,8 @@ bool vk_attention_cm_choose(const struct vk_build *b, const struct vk_attention 
                                     .subgroup = k->subgroup,
                                     .depth = whole(a->size, DEPTH_MOST),
                                     .columns = whole(a->value_size, COLUMN_MOST),
-                                    .eights = eights_of(a)};
+                                    .eights = eights_of(a),
+                                    .always = k->device == VK_CLASS_SOFTWARE};
     return matrices_fit(ret) && tile_choose(k, rows, ret);
 }
 
@@ -96,7 +98,8 @@ void vk_attention_cm_specs(struct vk_work *w, const struct vk_attention_cm *c)
                               c->keys,
                               c->depth,
                               c->columns,
-                              c->eights};
+                              c->eights,
+                              c->always};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         vk_spec(w, specs[i]);
     }

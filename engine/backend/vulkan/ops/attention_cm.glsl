@@ -22,6 +22,7 @@ layout(constant_id = 19) const uint KEYS = 64;    /* 32 or 64 */
 layout(constant_id = 20) const uint DEPTH = 64;   /* of queries and keys, and columns of values: whole sixteens; what is beyond the edges is 0 */
 layout(constant_id = 21) const uint COLUMNS = 64;
 layout(constant_id = 22) const uint EIGHTS = 0; /* bits: rows of q 1, k 2, v 4, y 8 are whole eights */
+layout(constant_id = 23) const bool ALWAYS = false; /* sums leave whether or not they grow: see attention_cm.c */
 
 /* Shared memory in eights of f16 or fours of f32; one more per row, so that banks take turns. */
 const uint WIDE = DEPTH > COLUMNS ? DEPTH : COLUMNS;
@@ -236,7 +237,7 @@ void sums_take(uint chunk)
 /* grown: of this subgroup; the scores have been read. */
 void sums_scale(bool grown)
 {
-    if (!grown) {
+    if (!ALWAYS && !grown) {
         return;
     }
     [[unroll]] for (uint chunk = 0; chunk < COLUMNS; chunk += KEYS) {

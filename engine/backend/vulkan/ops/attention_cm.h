@@ -16,6 +16,7 @@ struct vk_attention_cm {
     uint32_t keys;                  /* of a block */
     uint32_t depth, columns;        /* of queries and keys; of values */
     uint32_t eights;                /* bits: sides whose rows are whole eights */
+    bool always;                    /* sums leave at each block */
 };
 
 /* False: the attention is none for matrices, or the device, the precision or the rules have none for it. */
