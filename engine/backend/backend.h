@@ -118,6 +118,10 @@ struct backend_ops {
                                 struct pen_error *reterr);
     void (*exec_free)(struct exec *exec);
     uint64_t (*exec_bytes)(const struct exec *exec);
+    /* May be NULL. Before the first run: all runs of the exec come one at a time and have these views, whose data lies in one allocation that stays until exec_free;
+     * nobody writes inputs or touches outputs, or the pad behind them, between a run's submit and its wait. A device that can work in such memory saves the copies. */
+    enum pen_status (*exec_bind)(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                 struct pen_error *reterr);
     /* Views in the order of part->in / part->out. The same pointers as last time cost nothing. Returns at once where the device is asynchronous. */
     enum pen_status (*exec_submit)(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
                                    const struct cancel *cancel, struct pen_error *reterr);

@@ -135,6 +135,12 @@ static void note_held(struct plan_state *st, const struct node *n)
     }
 }
 
+/* The step's backend may read inputs where they lie, until it is waited for. */
+static bool binds(const struct bucket_step *step, const struct placement *p)
+{
+    return step->exec != NULL && p->backends[step->placed->backend].ops->exec_bind != NULL;
+}
+
 /*
  * Boundary values live from the step that makes them to the last step that reads them; inputs, outputs and what sequences hold for the whole run.
  */
@@ -150,7 +156,7 @@ static void lifetimes_find(struct plan_state *st)
     for (uint32_t s = 0; s < p->step_count; s++) {
         const struct partition *part = &p->steps[s].part;
         for (uint32_t i = 0; i < part->in_count; i++) {
-            note_used(st, part->in[i], s);
+            note_used(st, part->in[i], binds(&st->b->steps[s], p) ? st->b->steps[s].needed - 1 : s);
         }
         for (uint32_t i = 0; i < part->out_count; i++) {
             note_made(st, part->out[i], s);
@@ -311,6 +317,20 @@ static uint32_t window_find(const struct bucket *b)
     return ops->exec_window != NULL ? ops->exec_window(b->steps[0].exec) : 1;
 }
 
+/* The arena stays as long as the execs. Only of the first step may more than one run be on its way. */
+static enum pen_status execs_bind(struct bucket *b, struct pen_error *reterr)
+{
+    const struct placement *p = b->program->placement;
+    enum pen_status status = PEN_OK;
+    for (uint32_t s = b->window > 1; s < p->step_count && status == PEN_OK && !b->interpretive; s++) {
+        const struct bucket_step *step = &b->steps[s];
+        if (binds(step, p)) {
+            status = p->backends[step->placed->backend].ops->exec_bind(step->exec, step->in, step->out, reterr);
+        }
+    }
+    return status;
+}
+
 static void values_fill(struct bucket *b)
 {
     const struct graph *g = b->program->g;
@@ -407,6 +427,10 @@ enum pen_status bucket_new(const struct program *program, const struct shape *in
         goto fail;
     }
     b->window = window_find(b);
+    status = execs_bind(b, reterr);
+    if (status != PEN_OK) {
+        goto fail;
+    }
     PEN_ASSERT(b->window >= 1 && (b->interpretive || b->arena != NULL), "a bucket that is ready can run");
     *ret_bucket = b;
     return PEN_OK;

@@ -358,6 +358,8 @@ struct vk_traffic vk_backend_traffic(const struct backend *b)
                                .ferried = atomic_load(&d->ferried),
                                .staged_in = atomic_load(&d->staged_in),
                                .staged_out = atomic_load(&d->staged_out),
+                               .imported_in = atomic_load(&d->imported_in),
+                               .imported_out = atomic_load(&d->imported_out),
                                .moves = atomic_load(&d->moves),
                                .direct = atomic_load(&d->direct)};
 }
@@ -476,6 +478,7 @@ const struct backend_ops backend_vulkan = {
     .exec_new = vk_exec_new,
     .exec_free = vk_exec_free,
     .exec_bytes = vk_exec_bytes,
+    .exec_bind = vk_exec_bind,
     .exec_submit = vk_exec_submit,
     .exec_wait = vk_exec_wait,
     .exec_window = vk_exec_window,

@@ -21,8 +21,9 @@ uint64_t vk_backend_submits(const struct backend *b);                 /* to the 
 /* What runs on the current device cost so far beside their kernels. */
 struct vk_traffic {
     uint64_t submits;
-    uint64_t ferried;               /* of them inputs that a queue of its own brought (ferry.h) */
-    uint64_t staged_in, staged_out; /* bytes that the host copied into staging memory, and out of it */
+    uint64_t ferried;                   /* of them inputs that a queue of its own brought (ferry.h) */
+    uint64_t staged_in, staged_out;     /* bytes that the host copied into staging memory, and out of it */
+    uint64_t imported_in, imported_out; /* that the device took from the host's memory, and left there (bound.h) */
     uint64_t moves,
         direct; /* inputs and outputs that the device moved out of staging memory or into it; that kernels worked on in place */
 };

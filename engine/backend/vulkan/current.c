@@ -40,7 +40,8 @@ enum pen_status vk_backend_device_open(struct backend *b, struct vk_device **ret
     const struct vk_device_wishes wishes = {.precision = precision,
                                             .cache_dir = b->cache_dir,
                                             .pool_bytes = options.pool_trim_bytes,
-                                            .ferry = options.upload_queue != PEN_UPLOAD_OFF};
+                                            .ferry = options.upload_queue != PEN_UPLOAD_OFF,
+                                            .import = options.host_import != PEN_HOST_IMPORT_OFF};
     return status == PEN_OK ? vk_device_new(b->instance, &info, &wishes, ret_device, reterr) : status;
 }
 

@@ -68,7 +68,7 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     const bool bf16 = d->bf16 && d->coopmat.size.rows != 0;
     struct vk_coopmat2_switch coopmat2;
     struct vk_bf16_switch brain;
-    const char *extensions[5];
+    const char *extensions[6];
     uint32_t extension_count = 0;
     const bool subgroups = d->coopmat.kind != VK_COOPMAT_NONE && d->info.subgroups_full;
     VkPhysicalDeviceSubgroupSizeControlFeatures control = {
@@ -96,6 +96,9 @@ static enum pen_status open_device(struct vk_device *d, struct pen_error *reterr
     }
     if (d->dot8) {
         extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    }
+    if (d->import_align != 0) {
+        extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     }
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                             .pNext = d->dot8 ? &dot : dot.pNext,
@@ -169,6 +172,7 @@ enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_inf
     d->vk = in->vk;
     d->info = *info;
     d->dot8 = info->dot8_listed;
+    d->import_align = wishes->import ? info->import_align : 0;
     d->f16 = precision >= PEN_PRECISION_F16_STORAGE && precision <= PEN_PRECISION_F16_MATH;
     d->bf16 = precision == PEN_PRECISION_BF16;
     d->form = precision == PEN_PRECISION_F16_MATH ? SHADER_F16_MATH : d->f16 ? SHADER_F16 : SHADER_F32;

@@ -31,6 +31,7 @@ struct vk_device {
     VkPhysicalDeviceLimits limits;
     VkPhysicalDeviceMemoryProperties memory;
     uint64_t max_allocation; /* bytes of one VkDeviceMemory */
+    uint64_t import_align;   /* of the pages of the host that it works in (import.h); 0 = in none, or it is not to */
     uint32_t timestamp_bits;
     bool f16;  /* floats are stored as f16 */
     bool bf16; /* products round to bf16: packed weights, and what matrices multiply */
@@ -48,6 +49,8 @@ struct vk_device {
     atomic_uint in_flight, in_flight_most; /* runs of all execs */
     atomic_uint_least64_t staged_in,
         staged_out; /* bytes that the host copied into staging memory and out of it for runs */
+    atomic_uint_least64_t imported_in,
+        imported_out; /* bytes of runs that the device took from the host's memory and left there, without a copy of the host */
     atomic_uint_least64_t moves,
         direct; /* inputs and outputs of runs: moved between staging and device, or worked on in place */
     struct vk_pipelines *pipelines;
@@ -58,6 +61,7 @@ struct vk_device_wishes {
     const char *cache_dir;        /* of pipeline cache files, NULL = none */
     uint64_t pool_bytes;          /* memory that is kept when it is freed */
     bool ferry;                   /* its queue for copies is opened, where it has one */
+    bool import;                  /* it may work in memory of the host, where it can */
 };
 enum pen_status vk_device_new(struct vk_instance *in, const struct vk_device_info *info,
                               const struct vk_device_wishes *wishes, struct vk_device **ret_device,

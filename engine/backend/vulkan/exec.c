@@ -1,4 +1,5 @@
 #include "backend/vulkan/debug.h"
+#include "backend/vulkan/bound.h"
 #include "backend/vulkan/ferry.h"
 #include "backend/vulkan/joints.h"
 
@@ -51,7 +52,7 @@ static enum pen_status ports_lay(const struct exec *e, struct vk_port *ports, bo
     size_t at = from;
     for (uint32_t i = 0; i < count; i++) {
         const struct fact *f = &e->env->facts[ids[i]];
-        ports[i] = (struct vk_port){.offset = at, .known = f->data};
+        ports[i] = (struct vk_port){.offset = at, .known = f->data, .cell = VK_CELL_NONE};
         if (!shape_known(&f->shape) || shape_bytes(&f->shape, f->dtype, 0, &ports[i].bytes) != PEN_OK) {
             return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "vulkan: the shape of %s depends on data",
                                  e->plan->g->values[ids[i]].name);
@@ -82,7 +83,7 @@ static uint32_t window_choose(const struct exec *e)
                           e->stride_in > largest / window || e->stride_out > largest / window)) {
         window--;
     }
-    return c->profile || c->check_numerics || e->plan->trial ? 1 : window;
+    return c->profile || c->check_numerics || e->plan->trial || e->bound != NULL ? 1 : window;
 }
 
 static enum pen_status staging_make(struct exec *e, struct pen_error *reterr)
@@ -140,7 +141,7 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
     struct vk_build b = {
         .g = e->plan->g, .env = e->env, .n = &nobody, .index = UINT32_MAX, .exec = e, .reterr = reterr};
     for (uint32_t i = 0; i < (up ? part->in_count : part->out_count) && b.status == PEN_OK; i++) {
-        const struct vk_port *port = up ? &e->in[i] : &e->out[i];
+        struct vk_port *port = up ? &e->in[i] : &e->out[i];
         struct vk_buffer *staging = up ? vk_ferry_end(e) : &e->staging_out;
         uint32_t value = up ? part->in[i] : part->out[i];
         bool wide = value_wide(e, value, up);
@@ -154,6 +155,7 @@ static enum pen_status boundary_build(struct exec *e, bool up, struct pen_error 
         if (c == VK_CELL_NONE) {
             return PEN_ERR_NO_MEMORY;
         }
+        port->cell = c;
         if (up && staging->local) { /* kernels work there */
             *slot = c;
             e->direct++;
@@ -175,6 +177,7 @@ static enum pen_status outputs_bind(struct exec *e)
         bool ours = e->out[i].known == NULL && e->out[i].bytes > 0 && *slot == VK_CELL_NONE;
         if (ours && e->staging_out.local) {
             *slot = staging_cell(e, &e->staging_out, &e->out[i]);
+            e->out[i].cell = *slot;
             e->direct++;
             if (*slot == VK_CELL_NONE) {
                 return PEN_ERR_NO_MEMORY;
@@ -317,7 +320,11 @@ enum pen_status vk_exec_build(struct exec *e, struct pen_error *reterr)
         status = vk_schedule(e, reterr);
     }
     if (status == PEN_OK) {
+        vk_bound_settle(e);
         status = vk_record(e, reterr);
+    }
+    if (status == PEN_OK) {
+        status = vk_ferry_record(e, reterr);
     }
     if (status == PEN_OK) {
         vk_pipelines_save(e->weights->device->pipelines);
@@ -336,10 +343,9 @@ void vk_exec_wipe(struct exec *e)
         const unsigned in_flight = atomic_fetch_sub(&d->in_flight, e->in_flight);
         PEN_ASSERT(in_flight >= e->in_flight, "a device counts the runs on it");
         vk_ferry_fini(e);
-        d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
-        d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
+        vk_record_wipe(e);
         vk_debug_fini(e);
-        d->vk.DestroySemaphore(d->handle, e->semaphore, NULL);
+        vk_import_fini(d, &e->import);
         vk_buffer_fini(d, &e->arena);
         vk_buffer_fini(d, &e->staging_in);
         vk_buffer_fini(d, &e->staging_out);
@@ -356,11 +362,8 @@ void vk_exec_wipe(struct exec *e)
     free(e->works);
     free(e->in);
     free(e->out);
-    for (uint32_t i = 0; i < VK_WINDOW_MAX; i++) {
-        free((void *)e->runs[i].commands);
-    }
     vk_weights_release(e->weights);
-    *e = (struct exec){.plan = e->plan, .env = e->env};
+    *e = (struct exec){.plan = e->plan, .env = e->env, .bound = e->bound};
 }
 
 enum pen_status vk_exec_make(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
@@ -385,6 +388,7 @@ void vk_exec_free(struct exec *exec)
 {
     if (exec != NULL) {
         vk_exec_wipe(exec);
+        free((void *)exec->bound);
         free(exec);
     }
 }

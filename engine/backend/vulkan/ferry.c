@@ -1,6 +1,7 @@
 #include "backend/vulkan/ferry.h"
 
 #include "assertion.h"
+#include "backend/vulkan/halves.h"
 
 #define LEAST                                                                                                          \
     ((size_t)64                                                                                                        \
@@ -19,10 +20,33 @@ static bool wanted(const struct exec *e)
     }
 }
 
-/* One command buffer for each place of the ring. */
-static enum pen_status copies_record(struct exec *e, struct pen_error *reterr)
+/* The whole region in one copy, unless some of it is elsewhere. */
+static void copies_add(const struct exec *e, uint32_t place)
 {
-    struct vk_device *d = e->weights->device;
+    const struct vk_device *d = e->weights->device;
+    const VkCommandBuffer commands = e->ferry.commands[place];
+    const VkDeviceSize from = place * e->stride_in;
+    const VkBufferCopy region = {from, from, e->stride_in};
+    if (e->import.handle == VK_NULL_HANDLE) {
+        d->vk.CmdCopyBuffer(commands, e->staging_in.handle, e->ferry.inbox.handle, 1, &region);
+        return;
+    }
+    for (uint32_t i = 0; i < e->plan->part.in_count; i++) {
+        const struct vk_port *port = &e->in[i];
+        const VkDeviceSize bytes = (vk_halves_bytes(port->bytes, port->half) + 3) / 4 * 4;
+        const VkBufferCopy copy = {port->imported ? port->imported_at : from + port->offset, from + port->offset,
+                                   bytes};
+        if (port->known == NULL && bytes > 0) {
+            d->vk.CmdCopyBuffer(commands, port->imported ? e->import.handle : e->staging_in.handle,
+                                e->ferry.inbox.handle, 1, &copy);
+        }
+    }
+}
+
+/* One command buffer for each place of the ring. */
+static VkResult copies_record(struct exec *e)
+{
+    const struct vk_device *d = e->weights->device;
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                               .commandPool = e->ferry.pool,
@@ -30,12 +54,29 @@ static enum pen_status copies_record(struct exec *e, struct pen_error *reterr)
                                               .commandBufferCount = e->window};
     VkResult result = d->vk.AllocateCommandBuffers(d->handle, &info, e->ferry.commands);
     for (uint32_t i = 0; i < e->window && result == VK_SUCCESS; i++) {
-        const VkBufferCopy copy = {i * e->stride_in, i * e->stride_in, e->stride_in};
         result = d->vk.BeginCommandBuffer(e->ferry.commands[i], &begin);
         if (result == VK_SUCCESS) {
-            d->vk.CmdCopyBuffer(e->ferry.commands[i], e->staging_in.handle, e->ferry.inbox.handle, 1, &copy);
+            copies_add(e, i);
             result = d->vk.EndCommandBuffer(e->ferry.commands[i]);
         }
+    }
+    return result;
+}
+
+enum pen_status vk_ferry_record(struct exec *e, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                          .queueFamilyIndex = d->ferry_family};
+    if (e->ferry.inbox.handle == VK_NULL_HANDLE) {
+        return PEN_OK;
+    }
+    PEN_ASSERT(e->ferry.value == 0, "nothing was sent by the copies that are recorded again");
+    d->vk.DestroyCommandPool(d->handle, e->ferry.pool, NULL);
+    e->ferry.pool = VK_NULL_HANDLE;
+    VkResult result = d->vk.CreateCommandPool(d->handle, &pool, NULL, &e->ferry.pool);
+    if (result == VK_SUCCESS) {
+        result = copies_record(e);
     }
     return result == VK_SUCCESS ? PEN_OK : vk_fail(result, "recording copies of inputs", reterr);
 }
@@ -44,8 +85,6 @@ enum pen_status vk_ferry_make(struct exec *e, struct pen_error *reterr)
 {
     struct vk_device *d = e->weights->device;
     const size_t bytes = e->window * e->stride_in;
-    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                          .queueFamilyIndex = d->ferry_family};
     if (!wanted(e)) {
         return PEN_OK;
     }
@@ -53,15 +92,9 @@ enum pen_status vk_ferry_make(struct exec *e, struct pen_error *reterr)
         return pen_error_set(reterr, PEN_ERR_TOO_LARGE, "vulkan: inputs need %zu bytes on the device, above the budget",
                              bytes);
     }
-    VkResult result = d->vk.CreateCommandPool(d->handle, &pool, NULL, &e->ferry.pool);
-    enum pen_status status = result == VK_SUCCESS ? PEN_OK : vk_fail(result, "vkCreateCommandPool", reterr);
-    if (status == PEN_OK) {
-        status = vk_timeline_new(d, &e->ferry.semaphore, reterr);
-    }
-    if (status == PEN_OK) {
-        status = vk_buffer_new(d, VK_MEMORY_INBOX, bytes, "inputs on the device", &e->ferry.inbox, reterr);
-    }
-    return status == PEN_OK ? copies_record(e, reterr) : status;
+    enum pen_status status = vk_timeline_new(d, &e->ferry.semaphore, reterr);
+    return status == PEN_OK ? vk_buffer_new(d, VK_MEMORY_INBOX, bytes, "inputs on the device", &e->ferry.inbox, reterr)
+                            : status;
 }
 
 enum pen_status vk_ferry_send(struct exec *e, struct vk_run *run, struct pen_error *reterr)

@@ -12,7 +12,9 @@
 
 /* After the staging buffers, before anything else of the exec. Nothing where it is not wanted: then the exec has no inbox. */
 enum pen_status vk_ferry_make(struct exec *e, struct pen_error *reterr);
-/* The run's inputs, which lie in its staging region, are sent. Nothing without an inbox. */
+/* Its copies, once it is known where inputs lie (bound.h); again when that has changed. Nothing without an inbox. */
+enum pen_status vk_ferry_record(struct exec *e, struct pen_error *reterr);
+/* The run's inputs, which lie in its staging region or are imported, are sent. Nothing without an inbox. */
 enum pen_status vk_ferry_send(struct exec *e, struct vk_run *run, struct pen_error *reterr);
 /* Waits until nothing of the run's inputs is on its way: when its first command buffer was never submitted, nobody else has. */
 void vk_ferry_settle(struct exec *e, const struct vk_run *run);

@@ -156,6 +156,30 @@ static void dot_read(struct vk_instance *in, struct vk_device_info *info)
     info->dot8_fast = info->dot8 && fast.integerDotProduct4x8BitPackedSignedAccelerated;
 }
 
+/* VK_EXT_external_memory_host, for buffers such as ours. */
+static void import_read(struct vk_instance *in, struct vk_device_info *info)
+{
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &host};
+    const VkPhysicalDeviceExternalBufferInfo buffer = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage =
+            VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+    VkExternalBufferProperties may = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    if (!vk_extension_there(&in->vk, info->handle, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)) {
+        return;
+    }
+    in->vk.GetPhysicalDeviceProperties2(info->handle, &properties);
+    in->vk.GetPhysicalDeviceExternalBufferProperties(info->handle, &buffer, &may);
+    const VkExternalMemoryFeatureFlags features = may.externalMemoryProperties.externalMemoryFeatures;
+    if ((features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
+        (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0) {
+        info->import_align = host.minImportedHostPointerAlignment;
+    }
+}
+
 /* Where pipelines may choose, subgroup_size is only the usual size. */
 static void subgroups_read(struct vk_instance *in, struct vk_device_info *info)
 {
@@ -192,6 +216,7 @@ static void features_read(struct vk_instance *in, struct vk_device_info *info)
     info->push_descriptors = vk_extension_there(&in->vk, info->handle, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
     info->memory_budget = vk_extension_there(&in->vk, info->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     dot_read(in, info);
+    import_read(in, info);
     subgroups_read(in, info);
     if (!v12.timelineSemaphore) {
         info->unfit = "it has no timeline semaphores";
@@ -266,6 +291,7 @@ void vk_features_say(const struct vk_device_info *info, void (*say)(void *contex
                     {"vk_i8_math", info->i8_storage && info->i8_arithmetic && info->dot8},
                     {"vk_push_descriptors", info->push_descriptors},
                     {"vk_buffer_address", info->buffer_address},
+                    {"vk_host_memory", info->import_align != 0},
                     {"vk_coopmat_f16f32", info->coopmat.size.rows != 0},
                     {"vk_coopmat_s8s32", info->coopmat.bytes.rows != 0},
                     {"vk_coopmat_bf16f32", info->coopmat.bf16.rows != 0},

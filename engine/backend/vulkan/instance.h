@@ -43,6 +43,7 @@ struct vk_device_info {
     uint32_t vendor_id;
     bool f16_storage, f16_math, i8_storage, i8_arithmetic, dot8, dot8_fast, dot8_listed, memory_model, subgroup_arith;
     bool push_descriptors, buffer_address;
+    uint64_t import_align;   /* of the pages of the host that it can work in (import.h); 0 = in none */
     bool memory_budget;      /* it tells what each heap may still give */
     char coopmat_kinds[192]; /* vk_coopmat_kinds_text, cut to fit */
     struct vk_coopmat coopmat;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/bound.h"
 #include "backend/vulkan/halves.h"
 
 struct backend_kept {
@@ -140,8 +141,9 @@ enum pen_status vk_kept_new(struct exec *exec, uint32_t index, struct backend_ke
     kept->half = port->half;
     enum pen_status status = vk_buffer_new(d, VK_MEMORY_DEVICE, whole_words(kept), "a result", &kept->buffer, reterr);
     if (status == PEN_OK) {
-        const struct copy copy = {.from = exec->staging_out.handle,
-                                  .from_offset = last * exec->stride_out + port->offset,
+        size_t at = 0;
+        const struct copy copy = {.from = vk_bound_place(exec, false, port, last, &at).handle,
+                                  .from_offset = at,
                                   .to = kept->buffer.handle,
                                   .bytes = whole_words(kept)};
         status = copy_now(d, &copy, reterr);

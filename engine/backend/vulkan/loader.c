@@ -40,6 +40,7 @@ enum pen_status vk_loader_open(struct vk_functions *vk, void **ret_library, stru
 #define VK_INSTANCE(name)
 #define VK_OPTIONAL(name)
 #define VK_DEVICE(name)
+#define VK_EXTENSION(name)
 #include "backend/vulkan/functions.def"
 #undef VK_GLOBAL
 #undef VK_INSTANCE
@@ -93,6 +94,7 @@ enum pen_status vk_loader_instance(struct vk_functions *vk, VkInstance instance,
 #undef VK_INSTANCE
 #undef VK_OPTIONAL
 #undef VK_DEVICE
+#undef VK_EXTENSION
     return PEN_OK;
 }
 
@@ -100,6 +102,7 @@ enum pen_status vk_loader_device(struct vk_functions *vk, VkDevice device, struc
 {
 #define VK_INSTANCE(name)
 #define VK_OPTIONAL(name)
+#define VK_EXTENSION(name) member_set((void *)&vk->name, vk->GetDeviceProcAddr(device, "vk" #name));
 #define VK_DEVICE(name)                                                                                                \
     member_set((void *)&vk->name, vk->GetDeviceProcAddr(device, "vk" #name));                                          \
     if (vk->name == NULL) {                                                                                            \

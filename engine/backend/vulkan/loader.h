@@ -18,15 +18,17 @@
 /* One instance's, then one device's functions. Tests replace members to make the device fail. */
 struct vk_functions {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
-#define VK_GLOBAL(name)   PFN_vk##name name;
-#define VK_INSTANCE(name) PFN_vk##name name;
-#define VK_OPTIONAL(name) PFN_vk##name name;
-#define VK_DEVICE(name)   PFN_vk##name name;
+#define VK_GLOBAL(name)    PFN_vk##name name;
+#define VK_INSTANCE(name)  PFN_vk##name name;
+#define VK_OPTIONAL(name)  PFN_vk##name name;
+#define VK_DEVICE(name)    PFN_vk##name name;
+#define VK_EXTENSION(name) PFN_vk##name name;
 #include "backend/vulkan/functions.def"
 #undef VK_GLOBAL
 #undef VK_INSTANCE
 #undef VK_OPTIONAL
 #undef VK_DEVICE
+#undef VK_EXTENSION
 };
 
 /* Opens libvulkan.so.1 and fills the global functions. PEN_ERR_UNAVAILABLE with a sentence when there is none. `ret_library` for vk_loader_close. */

@@ -7,6 +7,7 @@
 #ifndef VULKAN_PLAN_H
 #define VULKAN_PLAN_H
 
+#include "backend/vulkan/import.h"
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/memory.h"
 #include "backend/vulkan/op.h"
@@ -168,6 +169,9 @@ struct vk_work {
 struct vk_port {
     size_t offset, bytes; /* bytes: of the value on the host */
     bool half;            /* f32 on the host, f16 in the staging buffer (halves.h) */
+    bool imported;        /* it is in memory that the exec is bound to (bound.h), not in the staging buffer */
+    size_t imported_at;   /* then: in e->import */
+    uint32_t cell;        /* of its memory, where works read or write it there */
     const void *known;    /* outputs whose value is known for this bucket; NULL = computed */
 };
 
@@ -211,6 +215,8 @@ struct exec {
     struct vk_port *in, *out;
     struct vk_buffer arena;                   /* of all runs: the queue keeps them in order */
     struct vk_buffer staging_in, staging_out; /* [window] regions */
+    void **bound;                 /* [inputs, then outputs] where the owner's values lie; NULL = wherever a run says */
+    struct vk_import import;      /* the memory around them; no handle: all is staged */
     struct vk_ferry ferry;        /* ferry.h: how inputs come from there to the device; no inbox: as copies of a run */
     size_t stride_in, stride_out; /* bytes of a region */
     struct vk_blocks constants;   /* known only for this bucket */
@@ -241,6 +247,9 @@ enum pen_status vk_exec_make(struct plan *plan, const struct shape_env *env, str
                              struct pen_error *reterr);
 void vk_exec_free(struct exec *exec);
 uint64_t vk_exec_bytes(const struct exec *exec);
+/* bound.c */
+enum pen_status vk_exec_bind(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                             struct pen_error *reterr);
 enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
                                const struct cancel *cancel, struct pen_error *reterr);
 enum pen_status vk_exec_wait(struct exec *exec, struct pen_error *reterr);
@@ -272,6 +281,7 @@ struct vk_work *vk_work_add(struct exec *e);              /* NULL without memory
 enum pen_status vk_schedule(struct exec *e, struct pen_error *reterr);
 /* record.c: pipelines, descriptor sets, command buffers. */
 enum pen_status vk_record(struct exec *e, struct pen_error *reterr);
+void vk_record_wipe(struct exec *e); /* of an exec that no run is on; zeroed is fine */
 
 /* ---- current.c: the device that a backend works on now ---- */
 

@@ -188,6 +188,21 @@ static enum pen_status run_record(struct recording *r, struct pen_error *reterr)
     return status;
 }
 
+void vk_record_wipe(struct exec *e)
+{
+    struct vk_device *d = e->weights->device;
+    d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
+    d->vk.DestroyDescriptorPool(d->handle, e->descriptors, NULL);
+    d->vk.DestroySemaphore(d->handle, e->semaphore, NULL);
+    e->pool = VK_NULL_HANDLE;
+    e->descriptors = VK_NULL_HANDLE;
+    e->semaphore = VK_NULL_HANDLE;
+    for (uint32_t i = 0; i < VK_WINDOW_MAX; i++) {
+        free((void *)e->runs[i].commands);
+        e->runs[i].commands = NULL;
+    }
+}
+
 enum pen_status vk_record(struct exec *e, struct pen_error *reterr)
 {
     struct recording r = {.e = e, .sets = calloc((size_t)e->work_count + 1, sizeof *r.sets)};

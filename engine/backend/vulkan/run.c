@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "assertion.h"
+#include "backend/vulkan/bound.h"
 #include "backend/vulkan/ferry.h"
 #include "backend/vulkan/halves.h"
 
@@ -102,6 +103,26 @@ static void in_flight_drop(struct exec *e, bool newest)
     e->oldest = newest ? e->oldest : (e->oldest + 1) % e->window;
 }
 
+/* Into its region, unless it lies where the device takes it. */
+static enum pen_status input_put(struct exec *e, const struct vk_run *r, const struct buffer_view *in,
+                                 const struct vk_port *port, struct pen_error *reterr)
+{
+    struct vk_device *d = e->weights->device;
+    size_t at = 0;
+    const struct vk_buffer place = vk_bound_place(e, true, port, (uint32_t)(r - e->runs), &at);
+    if (in->kept != NULL) {
+        return vk_kept_stage(in->kept, d, &place, at, port, reterr);
+    }
+    if (port->imported) {
+        PEN_ASSERT(in->data == (uint8_t *)place.mapped + at, "an exec that is bound is given what it is bound to");
+        atomic_fetch_add(&d->imported_in, port->bytes);
+        return PEN_OK;
+    }
+    vk_halves_put((uint8_t *)place.mapped + at, in->data, port->bytes, port->half);
+    atomic_fetch_add(&d->staged_in, vk_halves_bytes(port->bytes, port->half));
+    return PEN_OK;
+}
+
 enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
                                const struct cancel *cancel, struct pen_error *reterr)
 {
@@ -115,23 +136,13 @@ enum pen_status vk_exec_submit(struct exec *exec, const struct buffer_view *in, 
     }
     const struct partition *part = &exec->plan->part;
     struct vk_run *r = run_at(exec, exec->in_flight);
-    uint8_t *staging = region_of(exec, &exec->staging_in, exec->stride_in, r);
     *r = (struct vk_run){.commands = r->commands, .out = out, .cancel = cancel};
-    for (uint32_t i = 0; i < part->in_count; i++) {
+    for (uint32_t i = 0; i < part->in_count && status == PEN_OK; i++) {
         const struct vk_port *port = &exec->in[i];
-        if (port->known != NULL || port->bytes == 0) {
-            continue;
-        }
-        if (in[i].kept == NULL) {
-            vk_halves_put(staging + port->offset, in[i].data, port->bytes, port->half);
-            atomic_fetch_add(&exec->weights->device->staged_in, vk_halves_bytes(port->bytes, port->half));
-            continue;
-        }
-        size_t at = (size_t)(staging - (uint8_t *)exec->staging_in.mapped) + port->offset;
-        status = vk_kept_stage(in[i].kept, exec->weights->device, &exec->staging_in, at, port, reterr);
-        if (status != PEN_OK) {
-            return status;
-        }
+        status = port->known == NULL && port->bytes > 0 ? input_put(exec, r, &in[i], port, reterr) : PEN_OK;
+    }
+    if (status != PEN_OK) {
+        return status;
     }
     memset(region_of(exec, &exec->staging_out, exec->stride_out, r), 0, VK_FLAG_BYTES);
     vk_debug_numerics_clear(exec);
@@ -169,7 +180,9 @@ static void outputs_copy(const struct exec *e, const struct vk_run *r)
     const uint8_t *staging = region_of(e, &e->staging_out, e->stride_out, r);
     for (uint32_t i = 0; i < e->plan->part.out_count; i++) {
         const struct vk_port *port = &e->out[i];
-        if (r->out[i].data != NULL && port->bytes > 0) {
+        if (port->imported) {
+            atomic_fetch_add(&e->weights->device->imported_out, port->bytes);
+        } else if (r->out[i].data != NULL && port->bytes > 0) {
             const bool known = port->known != NULL;
             vk_halves_get(r->out[i].data, known ? port->known : staging + port->offset, port->bytes,
                           port->half && !known);

@@ -41,6 +41,7 @@ enum pen_status pen_engine_precision_find(const struct pen_engine_options *optio
 /* ---- engine: environment and flags ------------------------------------------------------------------------------------------------ */
 
 enum pen_upload { PEN_UPLOAD_AUTO, PEN_UPLOAD_OFF, PEN_UPLOAD_ALWAYS };
+enum pen_host_import { PEN_HOST_IMPORT_AUTO, PEN_HOST_IMPORT_OFF };
 enum pen_vk_layout { PEN_VK_LAYOUT_NHWC, PEN_VK_LAYOUT_GRAPH };
 
 /* For the vulkan backend; zeroed = a hardware device chosen by score, no cache on disk. */
@@ -65,8 +66,9 @@ struct pen_vulkan_options {
                               "off": every float as f16; NULL = on */
     uint32_t
         in_flight; /* runs of one session on the device at once, at most 3; 0 = 2, on a software device 1. Each has its own staging memory */
-    enum pen_upload upload_queue; /* inputs of runs go to the device through a queue of its own for copies */
-    bool validate;                /* debug: the Khronos validation layer; its messages are errors */
+    enum pen_upload upload_queue;     /* inputs of runs go to the device through a queue of its own for copies */
+    enum pen_host_import host_import; /* large values cross in the engine's own memory where the device can use it */
+    bool validate;                    /* debug: the Khronos validation layer; its messages are errors */
 };
 
 enum pen_mode { PEN_MODE_DEFAULT, PEN_MODE_DEBUG, PEN_MODE_PROD };

@@ -7,6 +7,7 @@
 
 #include "backend/vulkan/backend.h"
 #include "backend/vulkan/kernels.h"
+#include "backend/vulkan/plan.h"
 #include "samples.h"
 
 static void conv_world(struct world *w, const char *const *sets)
@@ -103,6 +104,26 @@ void sample_vk_upload_queue(void)
     cr_expect_gt(vk_backend_traffic(vulkan_of(&w)).ferried, 0u);
     cr_expect_eq(w.y0, y0);
     world_close(&w);
+}
+
+void sample_vk_host_import(void)
+{
+    static const float x[512 * WIDTH]; /* 128 KiB */
+    float y0[2];
+    for (int on = 0; on < 2; on++) {
+        struct world w;
+        world_open(&w, SETS(VULKAN, "vk_in_flight=1", on ? "vk_host_import=auto" : "vk_host_import=off"));
+        world_load(&w, graph_dense());
+        world_run(&w, 2, DIMS(512, WIDTH), x);
+        cr_assert_eq(w.ran, PEN_OK, "%s", w.error.text);
+        y0[on] = w.y0;
+        const struct vk_traffic traffic = vk_backend_traffic(vulkan_of(&w));
+        const bool imports = on && vulkan_of(&w)->device->info.import_align != 0;
+        cr_expect_eq(traffic.imported_in, imports ? sizeof x : 0u);
+        cr_expect_eq(traffic.imported_out > 0, imports);
+        world_close(&w);
+    }
+    cr_expect_eq(y0[0], y0[1]);
 }
 
 void sample_vk_device(void)

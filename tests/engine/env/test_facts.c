@@ -163,7 +163,9 @@ enum needs {
     NEEDS_KHR = 8192, /* the cooperative matrices by their younger extension, too */
     NEEDS_BF16 = 16384,
     NEEDS_BF16_MATRICES = 32768, /* the extension has a feature of its own for them */
-    NEEDS_COUNT = 15
+    NEEDS_PAGES = 65536,
+    NEEDS_IMPORT = 131072, /* buffers may lie in pages of the host */
+    NEEDS_COUNT = 18
 };
 
 static unsigned lacks;
@@ -191,7 +193,7 @@ static VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, const char *
     } rows[] = {{"VK_KHR_push_descriptor", NEEDS_PUSH},      {"VK_KHR_shader_integer_dot_product", 0},
                 {"VK_EXT_subgroup_size_control", 0},         {"VK_KHR_cooperative_matrix", NEEDS_COOPMAT | NEEDS_KHR},
                 {"VK_NV_cooperative_matrix", NEEDS_COOPMAT}, {"VK_NV_cooperative_matrix2", NEEDS_COOPMAT2},
-                {"VK_KHR_shader_bfloat16", NEEDS_BF16}};
+                {"VK_KHR_shader_bfloat16", NEEDS_BF16},      {"VK_EXT_external_memory_host", NEEDS_PAGES}};
     uint32_t room = *count;
     (void)device;
     (void)layer;
@@ -260,6 +262,8 @@ static void VKAPI_CALL tell_properties(VkPhysicalDevice device, VkPhysicalDevice
         } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES) {
             ((VkPhysicalDeviceShaderIntegerDotProductProperties *)s)->integerDotProduct4x8BitPackedSignedAccelerated =
                 has(NEEDS_DOT8_FAST);
+        } else if (l->type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT) {
+            ((VkPhysicalDeviceExternalMemoryHostPropertiesEXT *)s)->minImportedHostPointerAlignment = 4096;
         } else if (l->type == (VkStructureType)1000593002) {
             ((uint32_t *)(l + 1))[1] = 512; /* the longest side */
         }
@@ -270,6 +274,15 @@ static void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysicalDeviceMemo
 {
     (void)device;
     memset(memory, 0, sizeof *memory);
+}
+
+static void VKAPI_CALL tell_buffers(VkPhysicalDevice device, const VkPhysicalDeviceExternalBufferInfo *info,
+                                    VkExternalBufferProperties *properties)
+{
+    (void)device;
+    cr_expect_eq(info->handleType, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT);
+    properties->externalMemoryProperties.externalMemoryFeatures =
+        has(NEEDS_IMPORT) ? VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT : 0;
 }
 
 static VkResult VKAPI_CALL list_matrices(VkPhysicalDevice device, uint32_t *count,
@@ -362,6 +375,7 @@ static struct vk_device_info device_without(unsigned what)
     struct vk_instance in = {.vk = {.GetInstanceProcAddr = function_find,
                                     .EnumeratePhysicalDevices = list_devices,
                                     .EnumerateDeviceExtensionProperties = list_extensions,
+                                    .GetPhysicalDeviceExternalBufferProperties = tell_buffers,
                                     .GetPhysicalDeviceFeatures2 = tell_features,
                                     .GetPhysicalDeviceProperties2 = tell_properties,
                                     .GetPhysicalDeviceMemoryProperties = tell_memory}};

@@ -28,7 +28,8 @@ struct exec {
     struct plan *plan;
     float runs[WINDOW][FLOATS]; /* inputs that were submitted, a ring */
     size_t first, count;
-    struct buffer_view out;
+    struct buffer_view in, out;
+    const struct buffer_view *bound; /* exec_bind's inputs; NULL = it was not called */
     float last[FLOATS];
 };
 
@@ -44,7 +45,7 @@ static struct {
     bool compare;                 /* engines that are opened compare each node with the reference */
     float off[2];                 /* added to the first results: it computes wrongly */
     uint64_t exec_bytes, timeout_ns;
-    unsigned plans, execs, kept;
+    unsigned plans, execs, kept, bound;
     struct backend backend;
 } played;
 
@@ -160,7 +161,9 @@ static enum pen_status play_submit(struct exec *exec, const struct buffer_view *
     cr_assert(exec->count < WINDOW && in->bytes <= sizeof exec->runs[0]);
     memcpy(exec->runs[(exec->first + exec->count++) % WINDOW], in->kept != NULL ? in->kept->values : in->data,
            in->bytes);
+    exec->in = *in;
     exec->out = *out;
+    cr_assert(exec->bound == NULL || (exec->bound == in && exec->count == 1), "it is bound to what it is given");
     return PEN_OK;
 }
 
@@ -171,6 +174,8 @@ static enum pen_status play_wait(struct exec *exec, struct pen_error *reterr)
     note(status == PEN_OK ? 'w' : 'W');
     cr_assert_gt(exec->count, 0u);
     const float *in = exec->runs[exec->first];
+    cr_assert(exec->bound == NULL || exec->in.kept != NULL || memcmp(exec->in.data, in, exec->in.bytes) == 0,
+              "nobody has written the inputs of a bound exec since its submit");
     exec->first = (exec->first + 1) % WINDOW;
     exec->count--;
     if (status != PEN_OK) {
@@ -184,6 +189,16 @@ static enum pen_status play_wait(struct exec *exec, struct pen_error *reterr)
     if (exec->out.data != NULL) {
         memcpy(exec->out.data, exec->last, exec->out.bytes);
     }
+    return PEN_OK;
+}
+
+static enum pen_status play_bind(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
+                                 struct pen_error *reterr)
+{
+    (void)reterr;
+    cr_assert(exec->bound == NULL && exec->count == 0 && in->data != NULL && out->data != NULL);
+    exec->bound = in;
+    played.bound++;
     return PEN_OK;
 }
 
@@ -242,6 +257,7 @@ static const struct backend_ops device = {.name = "device",
                                           .exec_new = play_exec_new,
                                           .exec_free = play_exec_free,
                                           .exec_bytes = play_exec_bytes,
+                                          .exec_bind = play_bind,
                                           .exec_submit = play_submit,
                                           .exec_wait = play_wait,
                                           .exec_window = play_window,
@@ -343,6 +359,8 @@ static enum pen_status await(uint64_t timeout_us)
 Test(device, takes_as_many_runs_as_its_window_and_gives_them_back_in_order)
 {
     negation_open();
+    bind_values(1, 2);
+    cr_expect_eq(played.bound, 0u, "more than one run may be on its way");
     for (unsigned round = 0; round < 3; round++) { /* the ring goes round */
         for (unsigned i = 0; i < WINDOW; i++) {
             cr_assert_eq(submit((float)i, 5), PEN_OK, "%s", w.error.text);
@@ -410,6 +428,7 @@ Test(device, has_one_run_at_a_time_where_its_inputs_are_read_later_or_a_profile_
     calls_are("n");
     cr_assert_eq(await(0), PEN_OK, "%s", w.error.text);
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-9, -16));
+    cr_expect_eq(played.bound, 1u);
     end();
     negation_open();
     pen_session_profile(w.session, true);
@@ -457,6 +476,28 @@ Test(device, computes_while_steps_run_that_do_not_read_its_result)
         found |= strcmp(row[i].backend, "device") == 0 && strcmp(row[i].op, "Neg") == 0 && row[i].runs == 1;
     }
     cr_expect(found, "a partition of one node has the node's name");
+}
+
+/* h, which the device reads, is needed by nobody else, and s would fit in its place. */
+Test(device, has_its_inputs_left_alone_while_other_steps_run)
+{
+    struct onnx_writer *g = begin();
+    onnx_writer_node(g, "Abs", ONNX_LIST("x"), ONNX_LIST("h"), NULL);
+    onnx_writer_node(g, "Floor", ONNX_LIST("x"), ONNX_LIST("f"), NULL);
+    onnx_writer_node(g, "Neg", ONNX_LIST("h"), ONNX_LIST("n"), NULL);
+    onnx_writer_node(g, "NonZero", ONNX_LIST("f"), ONNX_LIST("e"), NULL);
+    onnx_writer_node(g, "Cast", ONNX_LIST("e"), ONNX_LIST("c"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "to", .i = PEN_DTYPE_F32}, {.name = NULL}});
+    onnx_writer_node(g, "ReduceSum", ONNX_LIST("c"), ONNX_LIST("s"),
+                     (struct onnx_attr[]){{.type = ONNX_ATTR_INT, .name = "keepdims", .i = 0}, {.name = NULL}});
+    onnx_writer_node(g, "Abs", ONNX_LIST("s"), ONNX_LIST("t"), NULL);
+    onnx_writer_node(g, "Add", ONNX_LIST("n", "t"), ONNX_LIST("y"), NULL);
+    graph_open(g, ONNX_LIST("y"));
+    const struct pen_tensor in = input(WRITTEN_FLOATS(3, 4));
+    cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-3 + 1, -4 + 1));
+    cr_expect_gt(session_steps_beside(w.session), 0u, "%s", pen_model_placement(w.model));
+    cr_expect_eq(played.bound, 1u);
 }
 
 Test(device, is_waited_for_when_another_step_fails_and_the_first_error_stays)
