@@ -83,7 +83,7 @@ else
     exact_set 18 "$shared"/models/*/*_{int8,u8}
     halves_sets 7 "$shared"/models/onnx/{squeezenet11_fp16,mnist_8} "$shared/models/tflite/face_detection_short_f16"
     options=(--vk-kernels cm)
-    run_set "models, by matrices" 7 bf16 "$shared"/models/onnx/{squeezenet11_fp16,mnist_8}
+    run_set "models, by matrices" 5 bf16 "$shared"/models/onnx/{squeezenet11_fp16,mnist_8}
     options=()
     run_set "official node cases" 750 f32 "$shared/conformance/onnx/node"
 fi
