@@ -162,13 +162,11 @@ static void parts_make(struct vk_build *b, const struct vk_attention *a, struct 
 
 static void parts_join(struct vk_build *b, const struct vk_attention *a, const struct launch *l, uint32_t steps)
 {
-    struct vk_attention all = *a;
-    all.q_at = a->batch * a->heads * a->queries; /* attention_join.comp reads no query: rows in all */
     struct vk_work *w = vk_dispatch(b, SHADER_attention_join);
     buffers_bind(w, a, steps, l->parts, VK_READ);
     specs_push(w, a, l->pieces);
-    sizes_push(w, &all);
-    vk_items(w, all.q_at * a->value_size);
+    sizes_push(w, a);
+    vk_groups(w, (a->queries * a->value_size + VK_LOCAL - 1) / VK_LOCAL, a->heads, a->batch);
 }
 
 void vk_attention_dispatch(struct vk_build *b, const struct vk_attention *a)

@@ -4,14 +4,15 @@
 #include "math.glsl"
 #include "attention.glsl"
 
-/* Adds what each piece of the keys made: an invocation has a column of a row. */
+/* Adds what each piece of the keys made: an invocation has a column of a row; y is the head, z the entry of the batch. */
 layout(local_size_x = 64) in;
 
 void main()
 {
-    uint item = linear_id(), row = item / p.value_size, column = item % p.value_size;
-    uint wide = p.value_size + 2u, rows = uint(p.q_at), at = row * wide;
-    if (row >= rows) {
+    uint item = gl_GlobalInvocationID.x, query = item / p.value_size, column = item % p.value_size;
+    uint head = gl_WorkGroupID.y, b = gl_WorkGroupID.z, rows = gl_NumWorkGroups.z * p.heads * p.queries;
+    uint wide = p.value_size + 2u, at = ((b * p.heads + head) * p.queries + query) * wide;
+    if (query >= p.queries) {
         return;
     }
     float top = -INFINITY, total = 0.0, sum = 0.0;
@@ -24,7 +25,6 @@ void main()
         total += parts[from + p.value_size + 1u] * by;
         sum += parts[from + column] * by;
     }
-    uint head = row / p.queries % p.heads, b = row / (p.queries * p.heads);
-    y[b * p.y_step[0] + head * p.y_step[1] + row % p.queries * p.y_step[2] + column * p.y_step[3]] =
+    y[b * p.y_step[0] + head * p.y_step[1] + query * p.y_step[2] + column * p.y_step[3]] =
         TO_REAL(sum * share_of_all(top, total, head, top == -INFINITY));
 }
