@@ -94,12 +94,13 @@ static enum pen_status kernels_set(struct backend *b, struct pen_error *reterr)
     return PEN_OK;
 }
 
-/* A device that is lost in the self-test of a family is opened again without it, unless it was asked for by name. */
+/* A device that is lost in the self-test of a family is opened again without it, unless it was asked for by name or that does not help. */
 static enum pen_status tested(struct backend *b, struct pen_error *reterr)
 {
     uint32_t off = 0;
     enum pen_status status = vk_selftest(b, reterr);
-    while (status != PEN_OK && b->lost_in > VK_FAMILY_SIMPLE && b->lost_in != b->kernels.only) {
+    while (status != PEN_OK && b->lost_in > VK_FAMILY_SIMPLE && b->lost_in != b->kernels.only &&
+           (off & 1u << b->lost_in) == 0) {
         off |= 1u << b->lost_in;
         vk_device_release(b->device);
         b->device = NULL;

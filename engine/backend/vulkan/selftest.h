@@ -18,12 +18,6 @@ enum pen_status vk_selftest_cm2(struct backend *b, struct pen_error *reterr);
 struct vk_product_shape;
 enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_shape *shape, const char *name,
                                   double *worst, struct pen_error *reterr);
-/*
- * What did not run: kernels that a driver does not compile or run are as wrong as those that compute wrong, *worst is infinity then. An error where all depends on it:
- * simple kernels, memory, the device itself.
- */
-enum pen_status vk_selftest_forgive(struct backend *b, const char *name, const struct pen_error *why, double *worst,
-                                    struct pen_error *reterr);
 /* selftest_attention.c: attention by cooperative matrices: part of the former. */
 enum pen_status vk_selftest_attention(struct backend *b, struct pen_error *reterr);
 /* Windows, Winograd's method, depthwise filters, pools, codes of few bits: part of the former. What the device computes wrong is left out (vk_kernels). */

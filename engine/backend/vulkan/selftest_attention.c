@@ -146,19 +146,15 @@ static enum pen_status error_of(const struct trial *t, double *worst, struct pen
 static enum pen_status sample_try(struct backend *b, const struct sample *s, double *worst, struct pen_error *reterr)
 {
     struct trial t;
-    struct pen_error why = {0};
+    bool ran = false;
     enum pen_status status = trial_init(b, s, &t, reterr);
     if (status != PEN_OK) {
         return status;
     }
     const void *in[] = {t.q, t.k};
-    const enum pen_status fault = vk_selftest_fault(NAME);
-    status = fault == PEN_OK ? vk_single_run(&t.single, in, t.y, &why)
-                             : pen_error_set(&why, fault, "kernels " NAME " do not run");
-    if (status != PEN_OK) {
-        status = vk_selftest_forgive(b, NAME, &why, worst, reterr);
-    } else {
-        vk_selftest_spoil(NAME, t.y, t.y_count * sizeof *t.y);
+    status = vk_selftest_run(b, &t.single, NAME, in, t.y, t.y_count * sizeof *t.y, &ran, reterr);
+    *worst = status == PEN_OK && !ran ? INFINITY : *worst;
+    if (status == PEN_OK && ran) {
         status = error_of(&t, worst, reterr);
     }
     trial_fini(&t);

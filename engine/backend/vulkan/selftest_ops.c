@@ -44,12 +44,14 @@ static enum pen_status trial_init(struct trial *t, size_t x_count, size_t y_coun
 }
 
 /* Runs it; *worst grows to its error. */
-static enum pen_status trial_run(struct trial *t, const char *name, double *worst, struct pen_error *reterr)
+static enum pen_status trial_run(struct backend *b, struct trial *t, const char *name, double *worst,
+                                 struct pen_error *reterr)
 {
     const void *in[] = {t->x};
-    enum pen_status status = vk_single_run(&t->single, in, t->y, reterr);
-    vk_selftest_spoil(name, t->y, t->y_count * sizeof *t->y);
-    for (size_t i = 0; status == PEN_OK && i < t->y_count; i++) {
+    bool ran = false;
+    enum pen_status status = vk_selftest_run(b, &t->single, name, in, t->y, t->y_count * sizeof *t->y, &ran, reterr);
+    *worst = status == PEN_OK && !ran ? INFINITY : *worst;
+    for (size_t i = 0; ran && i < t->y_count; i++) {
         double d = fabs((double)t->y[i] - t->right[i]);
         *worst = d > *worst || isnan(d) ? d : *worst;
     }
@@ -155,7 +157,7 @@ static enum pen_status conv_try(struct backend *b, const struct sample *s, const
     vk_single_fill(t.x, t.x_count, 7);
     status = vk_single_conv(b, &w, s->groups, s->outs, &t.single, reterr);
     if (status == PEN_OK) {
-        status = trial_run(&t, name, worst, reterr);
+        status = trial_run(b, &t, name, worst, reterr);
     }
     trial_fini(&t);
     free(weights);
@@ -288,7 +290,7 @@ static enum pen_status pool_try(struct backend *b, enum op op, const struct samp
     pool = s;
     status = vk_single_node(b, op, &in, 1, &out, pool_attrs, &t.single, reterr);
     if (status == PEN_OK) {
-        status = trial_run(&t, "pools", worst, reterr);
+        status = trial_run(b, &t, "pools", worst, reterr);
     }
     trial_fini(&t);
     return status;
@@ -370,7 +372,7 @@ static enum pen_status codes_try(struct backend *b, size_t rows, size_t bits, co
     const struct vk_single_value out = {PEN_DTYPE_F32, shape_of(2, (int64_t[]){(int64_t)rows, OUTS}), NULL};
     status = vk_single_node(b, OP_MatMulNBits, in, 3, &out, bits == 8 ? eight_attrs : four_attrs, &t.single, reterr);
     if (status == PEN_OK) {
-        status = trial_run(&t, name, worst, reterr);
+        status = trial_run(b, &t, name, worst, reterr);
     }
     trial_fini(&t);
     return status;

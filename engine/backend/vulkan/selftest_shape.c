@@ -85,43 +85,20 @@ static void operands_round(const struct backend *b, struct trial *t)
     }
 }
 
-enum pen_status vk_selftest_forgive(struct backend *b, const char *name, const struct pen_error *why, double *worst,
-                                    struct pen_error *reterr)
-{
-    bool all = strcmp(name, vk_family_name(VK_FAMILY_SIMPLE)) == 0 || why->status == PEN_ERR_NO_MEMORY ||
-               why->status == PEN_ERR_DEVICE_LOST || atomic_load(&b->device->lost);
-    if (atomic_load(&b->device->lost)) {
-        b->lost_in = b->kernels.only;
-    }
-    if (all) {
-        return pen_error_set(reterr, why->status, "%s", why->text);
-    }
-    *worst = INFINITY;
-    return PEN_OK;
-}
-
 enum pen_status vk_selftest_shape(struct backend *b, const struct vk_product_shape *s, const char *name, double *worst,
                                   struct pen_error *reterr)
 {
     struct trial t;
-    struct pen_error why = {0};
+    bool ran = false;
     enum pen_status status = trial_init(b, s, &t, reterr);
     if (status != PEN_OK) {
         return status;
     }
     const void *in[] = {t.x, t.w};
-    const enum pen_status fault = vk_selftest_fault(name);
-    if (fault == PEN_ERR_DEVICE_LOST) {
-        atomic_store(&b->device->lost, true);
-    }
-    status = fault == PEN_OK ? vk_single_run(&t.single, in, t.y, &why)
-                             : pen_error_set(&why, fault, "kernels %s do not run", name);
-    if (status != PEN_OK) {
-        status = vk_selftest_forgive(b, name, &why, worst, reterr);
-    } else {
-        vk_selftest_spoil(name, t.y, s->groups * s->rows * s->outs * sizeof *t.y);
+    status = vk_selftest_run(b, &t.single, name, in, t.y, s->groups * s->rows * s->outs * sizeof *t.y, &ran, reterr);
+    if (status == PEN_OK) {
         operands_round(b, &t);
-        const double error = error_of(&t);
+        const double error = ran ? error_of(&t) : INFINITY;
         *worst = error > *worst || isnan(error) ? error : *worst;
     }
     trial_fini(&t);

@@ -2,8 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/vulkan/plan.h"
+#include "backend/vulkan/single.h"
 
 static struct {
     bool all;
@@ -22,21 +24,46 @@ void vk_selftest_faults(enum pen_status (*fault)(const char *kernels))
     seam.fault = fault;
 }
 
-enum pen_status vk_selftest_fault(const char *kernels)
-{
-    return seam.fault != NULL ? seam.fault(kernels) : PEN_OK;
-}
-
 bool vk_selftest_all(const struct backend *b)
 {
     return seam.all || b->kernels.device != VK_CLASS_SOFTWARE;
 }
 
-void vk_selftest_spoil(const char *kernels, void *result, size_t bytes)
+static enum pen_status run(struct backend *b, const struct vk_single *s, const char *kernels, const void *const *in,
+                           void *out, struct pen_error *reterr)
 {
-    if (seam.tamper != NULL) {
-        seam.tamper(kernels, result, bytes);
+    const enum pen_status fault = seam.fault != NULL ? seam.fault(kernels) : PEN_OK;
+    if (fault == PEN_ERR_DEVICE_LOST) {
+        atomic_store(&b->device->lost, true);
     }
+    return fault == PEN_OK ? vk_single_run(s, in, out, reterr)
+                           : pen_error_set(reterr, fault, "kernels %s do not run", kernels);
+}
+
+/* Not where all depends on it: simple kernels, memory, the device itself. */
+static enum pen_status forgive(struct backend *b, const char *kernels, const struct pen_error *why,
+                               struct pen_error *reterr)
+{
+    const bool lost = atomic_load(&b->device->lost) || why->status == PEN_ERR_DEVICE_LOST,
+               all = lost || why->status == PEN_ERR_NO_MEMORY || strcmp(kernels, vk_family_name(VK_FAMILY_SIMPLE)) == 0;
+    if (atomic_load(&b->device->lost)) {
+        b->lost_in = b->kernels.only;
+    }
+    return all ? pen_error_set(reterr, why->status, "%s", why->text) : PEN_OK;
+}
+
+enum pen_status vk_selftest_run(struct backend *b, const struct vk_single *s, const char *kernels,
+                                const void *const *in, void *out, size_t bytes, bool *ret_ran, struct pen_error *reterr)
+{
+    struct pen_error why = {0};
+    *ret_ran = run(b, s, kernels, in, out, &why) == PEN_OK;
+    if (!*ret_ran) {
+        return forgive(b, kernels, &why, reterr);
+    }
+    if (seam.tamper != NULL) {
+        seam.tamper(kernels, out, bytes);
+    }
+    return PEN_OK;
 }
 
 /* f32, stored as f16, multiplied as f16. In bf16 plain C rounds the same operands, but what units add up in may be less exact than f32. */
@@ -50,7 +77,7 @@ double vk_selftest_bound(const struct backend *b)
 void vk_selftest_text(double worst, double bound, char *text, size_t bytes)
 {
     if (isinf(worst)) {
-        snprintf(text, bytes, "the driver does not run them");
+        snprintf(text, bytes, VK_NOT_RUN);
     } else {
         snprintf(text, bytes, "off by %g, more than %g", worst, bound);
     }

@@ -19,11 +19,18 @@ void vk_selftest_seam(bool all, void (*tamper)(const char *kernels, void *result
 
 /* Tests: kernels for which it gives an error do not run; DEVICE_LOST also loses the device. NULL: as ever. */
 void vk_selftest_faults(enum pen_status (*fault)(const char *kernels));
-enum pen_status vk_selftest_fault(const char *kernels);
 
 /* Are families tried that no rule chooses here? */
 bool vk_selftest_all(const struct backend *b);
-void vk_selftest_spoil(const char *kernels, void *result, size_t bytes);
+/*
+ * One run of a node for the self-test of `kernels`, through the seam: in[] and out as of vk_single_run, `bytes` of out. Kernels that a driver does not compile or run are as
+ * wrong as those that compute wrong: *ret_ran is false then. An error where all depends on it: simple kernels, memory, the device itself.
+ */
+struct vk_single;
+enum pen_status vk_selftest_run(struct backend *b, const struct vk_single *s, const char *kernels,
+                                const void *const *in, void *out, size_t bytes, bool *ret_ran,
+                                struct pen_error *reterr);
+#define VK_NOT_RUN "the driver does not run them"
 /* How far sums of some hundred products of numbers within 0.5 may be off, in the backend's precision. */
 double vk_selftest_bound(const struct backend *b);
 /* What is wrong with kernels that are so far off, which is more than bound; infinity: they do not run. */

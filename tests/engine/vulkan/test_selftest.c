@@ -149,6 +149,56 @@ Test(vulkan_selftest, a_family_that_does_not_run_is_left_out_and_said, .timeout 
     vk_selftest_faults(NULL);
 }
 
+static const char *const never_run[] = {"window_tiled", "depthwise",       "pools",         "nbits_gemv",
+                                        "bytes_tiled",  "bytes_tiled_dot", "bytes_rounding"};
+
+static enum pen_status several_fail(const char *kernels)
+{
+    for (size_t i = 0; i < sizeof never_run / sizeof never_run[0]; i++) {
+        if (strcmp(kernels, never_run[i]) == 0) {
+            return PEN_ERR_INTERNAL;
+        }
+    }
+    return PEN_OK;
+}
+
+/* Windows, pools, codes and bytes are no different. */
+Test(vulkan_selftest, operators_that_do_not_run_are_left_out_and_said, .timeout = 300)
+{
+    const bool dot = device_has_dot(PEN_PRECISION_F32);
+    struct backend *b = NULL;
+    vk_selftest_faults(several_fail);
+    cr_assert_eq(open_spoilt(PEN_PRECISION_F32, "auto", NULL, NULL, &b), PEN_OK);
+    for (size_t i = 0; i < sizeof never_run / sizeof never_run[0]; i++) {
+        cr_expect(said(never_run[i], "wrong, not used: the driver does not run them") ||
+                      (!dot && strstr(never_run[i], "dot") != NULL),
+                  "%s in\n%s", never_run[i], facts.text);
+    }
+    cr_expect(said("window_simple", "ok") && said("nbits_simple", "ok") && said("bytes_simple", "ok"), "%s",
+              facts.text);
+    cr_expect_eq(b->kernels.windows_off, 1u << VK_FAMILY_TILED);
+    cr_expect_eq(b->kernels.codes_off, 1u << VK_FAMILY_GEMV);
+    cr_expect_eq(b->kernels.ops_off, (uint32_t)(VK_OFF_DEPTHWISE | VK_OFF_POOLS));
+    cr_expect(b->bytes_wrong && (b->kernels.bytes_off & vk_bytes_bit(VK_FAMILY_TILED, false)) != 0);
+    device_close(b);
+    vk_selftest_faults(NULL);
+}
+
+static enum pen_status codes_lose(const char *kernels)
+{
+    return strcmp(kernels, "nbits_tiled") == 0 ? PEN_ERR_DEVICE_LOST : PEN_OK;
+}
+
+/* Without that family codes are tested all the same: it is not opened again and again. */
+Test(vulkan_selftest, a_device_that_is_lost_again_is_refused, .timeout = 300)
+{
+    struct backend *b = NULL;
+    device_needed();
+    vk_selftest_faults(codes_lose);
+    cr_expect_eq(open_spoilt(PEN_PRECISION_F32, "auto", NULL, NULL, &b), PEN_ERR_DEVICE_LOST);
+    vk_selftest_faults(NULL);
+}
+
 /* The device is lost whenever tiles are tested; a family that comes later is lost with it once. */
 static enum pen_status tiles_lose(const char *kernels)
 {
