@@ -130,7 +130,6 @@ Test(vulkan_bf16, rows_are_rounded_to_nearest_even, .timeout = 100)
     device_close(b);
 }
 
-/* 37 x 45 weights and little more. */
 Test(vulkan_bf16, weights_take_two_bytes, .timeout = 100)
 {
     uint64_t bytes[2];
@@ -148,6 +147,22 @@ Test(vulkan_bf16, weights_take_two_bytes, .timeout = 100)
         device_close(b);
     }
     cr_expect_eq(2 * bytes[0], bytes[1]);
+}
+
+/* The projection of Microsoft's Attention is a product like others; attention itself computes in f32. */
+Test(vulkan_bf16, projections_of_attention, .timeout = 300)
+{
+    struct backend *b = opened();
+    cross_backend(&backend_vulkan, b, 2e-2, 2e-2);
+    struct cross *c = cross_new(OP_MsAttention);
+    cross_range(c, -0.5f, 0.5f);
+    cross_input(c, PEN_DTYPE_F32, 3, (int64_t[]){2, 20, 32}, false);
+    cross_input(c, PEN_DTYPE_F32, 2, (int64_t[]){32, 3 * 32}, true);
+    cross_input(c, PEN_DTYPE_F32, 1, (int64_t[]){3 * 32}, true);
+    cross_int(c, ATTR_num_heads, 2);
+    cross_check(c);
+    cr_expect_eq(vk_backend_products(b, VK_FAMILY_CM), 1);
+    device_close(b);
 }
 
 /* The stand-in is for tests that ask for it by name; a device without the matrices does not offer the precision. */

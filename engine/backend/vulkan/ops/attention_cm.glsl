@@ -210,29 +210,21 @@ void sums_clear()
     }
 }
 
-void sums_put(uint chunk)
-{
-    [[unroll]] for (uint n = 0; n < COLUMNS / CN; n++) {
-        if (n * CN / KEYS == chunk / KEYS) {
-            [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
-                coopMatStoreNV(sum[m * (COLUMNS / CN) + n], room_s, at_s + m * CM * PITCH_S + n * CN % KEYS / 4u, PITCH_S,
-                               false);
-            }
-        }
+/* Columns chunk to chunk + KEYS - 1 of the sums, to the subgroup's part of shared memory and from there. */
+#define SUMS_MOVE(name, move)                                                                                          \
+    void name(uint chunk)                                                                                              \
+    {                                                                                                                  \
+        [[unroll]] for (uint n = 0; n < COLUMNS / CN; n++) {                                                           \
+            if (n * CN / KEYS == chunk / KEYS) {                                                                       \
+                [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {                                                      \
+                    move(sum[m * (COLUMNS / CN) + n], room_s, at_s + m * CM * PITCH_S + n * CN % KEYS / 4u, PITCH_S,   \
+                         false);                                                                                       \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
-
-void sums_take(uint chunk)
-{
-    [[unroll]] for (uint n = 0; n < COLUMNS / CN; n++) {
-        if (n * CN / KEYS == chunk / KEYS) {
-            [[unroll]] for (uint m = 0; m < HIGH / CM; m++) {
-                coopMatLoadNV(sum[m * (COLUMNS / CN) + n], room_s, at_s + m * CM * PITCH_S + n * CN % KEYS / 4u, PITCH_S,
-                              false);
-            }
-        }
-    }
-}
+SUMS_MOVE(sums_put, coopMatStoreNV)
+SUMS_MOVE(sums_take, coopMatLoadNV)
 
 /* grown: of this subgroup; the scores have been read. */
 void sums_scale(bool grown)

@@ -158,6 +158,7 @@ static enum pen_status ms_pack(struct vk_pack *p)
     }
     vk_filter_pack(&f, w->data, 1.0f, packed);
     vk_pack_wide_if_outside(p, 0);
+    vk_pack_bf16(p, 0);
     if (bias != NULL && bias->data != NULL && shape_elements(&bias->shape) == (int64_t)f.out) {
         packed = vk_pack_floats(p, 1, f.out + 4);
         for (size_t i = 0; packed != NULL && i < f.out; i++) {
