@@ -1,285 +1,12 @@
-/*
- * Runs on a device, played by the test: it takes Neg and no other operator, computes when it is waited for, and has a window of three. Behind it stands the
- * reference. What is called is noted in letters: n exec_new, s submit, w wait, d done, k keep, r read, f free of a kept value; a capital S or W failed.
- */
+/* Runs on a device, played by the test (played.h). */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "graph/shape.h"
+#include "played.h"
 #include "run/session_device.h"
 #include "run/session_values.h"
 #include "written.h"
-
-extern const struct backend_ops backend_reference;
-
-enum { WINDOW = 3, FLOATS = 64 };
-
-struct backend {
-    int unused;
-};
-
-struct plan {
-    uint32_t nodes;
-};
-
-struct exec {
-    struct plan *plan;
-    float runs[WINDOW][FLOATS]; /* inputs that were submitted, a ring */
-    size_t first, count;
-    struct buffer_view in, out;
-    const struct buffer_view *bound; /* exec_bind's inputs; NULL = it was not called */
-    float last[FLOATS];
-};
-
-struct backend_kept {
-    float values[FLOATS];
-};
-
-static struct {
-    char calls[256];
-    size_t count;
-    bool slow;                    /* nothing is ever done in time */
-    enum pen_status submit, wait; /* what the next one gives */
-    bool compare;                 /* engines that are opened compare each node with the reference */
-    float off[2];                 /* added to the first results: it computes wrongly */
-    uint64_t exec_bytes, timeout_ns;
-    unsigned plans, execs, kept, bound;
-    struct backend backend;
-} played;
-
-static void note(char call)
-{
-    cr_assert_lt(played.count + 1, sizeof played.calls);
-    played.calls[played.count++] = call;
-    played.calls[played.count] = '\0';
-}
-
-static void calls_are(const char *calls)
-{
-    cr_expect_str_eq(played.calls, calls);
-    played.count = 0;
-    played.calls[0] = '\0';
-}
-
-static enum pen_status play_probe(const struct backend_config *config, struct backend_caps *ret_caps)
-{
-    (void)config;
-    *ret_caps = (struct backend_caps){.available = true, .precisions = 1u << PEN_PRECISION_F32};
-    return PEN_OK;
-}
-
-static enum pen_status play_open(const struct backend_config *config, struct backend **ret_backend,
-                                 struct pen_error *reterr)
-{
-    (void)config;
-    (void)reterr;
-    *ret_backend = &played.backend;
-    return PEN_OK;
-}
-
-static void play_close(struct backend *backend)
-{
-    (void)backend;
-}
-
-static bool play_claims(enum op op)
-{
-    return op == OP_Neg;
-}
-
-static bool play_supports(const struct backend *backend, const struct graph *g, const struct node *n,
-                          const char **ret_reason)
-{
-    (void)backend;
-    (void)g;
-    if (ret_reason != NULL) {
-        *ret_reason = "not played";
-    }
-    return n->op == OP_Neg;
-}
-
-static enum pen_status play_plan_new(struct backend *backend, const struct graph *g, const struct partition *part,
-                                     struct plan **ret_plan, struct pen_error *reterr)
-{
-    (void)backend;
-    (void)g;
-    (void)reterr;
-    *ret_plan = calloc(1, sizeof **ret_plan);
-    (*ret_plan)->nodes = part->node_count;
-    played.plans++;
-    return PEN_OK;
-}
-
-static void play_plan_free(struct plan *plan)
-{
-    played.plans--;
-    free(plan);
-}
-
-static uint64_t play_plan_bytes(const struct plan *plan)
-{
-    (void)plan;
-    return 0;
-}
-
-static enum pen_status play_exec_new(struct plan *plan, const struct shape_env *env, struct exec **ret_exec,
-                                     struct pen_error *reterr)
-{
-    (void)env;
-    (void)reterr;
-    note('n');
-    *ret_exec = calloc(1, sizeof **ret_exec);
-    (*ret_exec)->plan = plan;
-    played.execs++;
-    return PEN_OK;
-}
-
-static void play_exec_free(struct exec *exec)
-{
-    played.execs--;
-    free(exec);
-}
-
-static uint64_t play_exec_bytes(const struct exec *exec)
-{
-    (void)exec;
-    return played.exec_bytes;
-}
-
-static enum pen_status play_submit(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
-                                   const struct cancel *cancel, struct pen_error *reterr)
-{
-    (void)cancel;
-    enum pen_status status = played.submit;
-    played.submit = PEN_OK;
-    note(status == PEN_OK ? 's' : 'S');
-    if (status != PEN_OK) {
-        return pen_error_set(reterr, status, "the device did not take it");
-    }
-    cr_assert(exec->count < WINDOW && in->bytes <= sizeof exec->runs[0]);
-    memcpy(exec->runs[(exec->first + exec->count++) % WINDOW], in->kept != NULL ? in->kept->values : in->data,
-           in->bytes);
-    exec->in = *in;
-    exec->out = *out;
-    cr_assert(exec->bound == NULL || (exec->bound == in && exec->count == 1), "it is bound to what it is given");
-    return PEN_OK;
-}
-
-static enum pen_status play_wait(struct exec *exec, struct pen_error *reterr)
-{
-    enum pen_status status = played.wait;
-    played.wait = PEN_OK;
-    note(status == PEN_OK ? 'w' : 'W');
-    cr_assert_gt(exec->count, 0u);
-    const float *in = exec->runs[exec->first];
-    cr_assert(exec->bound == NULL || exec->in.kept != NULL || memcmp(exec->in.data, in, exec->in.bytes) == 0,
-              "nobody has written the inputs of a bound exec since its submit");
-    exec->first = (exec->first + 1) % WINDOW;
-    exec->count--;
-    if (status != PEN_OK) {
-        return pen_error_set(reterr, status, "the device failed");
-    }
-    for (size_t i = 0; i < FLOATS; i++) {
-        exec->last[i] = exec->plan->nodes % 2 != 0 ? -in[i] : in[i];
-    }
-    exec->last[0] += played.off[0];
-    exec->last[1] += played.off[1];
-    if (exec->out.data != NULL) {
-        memcpy(exec->out.data, exec->last, exec->out.bytes);
-    }
-    return PEN_OK;
-}
-
-static enum pen_status play_bind(struct exec *exec, const struct buffer_view *in, const struct buffer_view *out,
-                                 struct pen_error *reterr)
-{
-    (void)reterr;
-    cr_assert(exec->bound == NULL && exec->count == 0 && in->data != NULL && out->data != NULL);
-    exec->bound = in;
-    played.bound++;
-    return PEN_OK;
-}
-
-static uint32_t play_window(const struct exec *exec)
-{
-    (void)exec;
-    return WINDOW;
-}
-
-static bool play_done(struct exec *exec, uint64_t timeout_ns)
-{
-    (void)exec;
-    note('d');
-    played.timeout_ns = timeout_ns;
-    return !played.slow;
-}
-
-static enum pen_status play_keep(struct exec *exec, uint32_t index, struct backend_kept **ret_kept,
-                                 struct pen_error *reterr)
-{
-    (void)reterr;
-    note('k');
-    cr_expect_eq(index, 0u);
-    *ret_kept = calloc(1, sizeof **ret_kept);
-    memcpy((*ret_kept)->values, exec->last, sizeof exec->last);
-    played.kept++;
-    return PEN_OK;
-}
-
-static enum pen_status play_read(struct backend_kept *kept, void *data, size_t bytes, struct pen_error *reterr)
-{
-    (void)reterr;
-    note('r');
-    memcpy(data, kept->values, bytes);
-    return PEN_OK;
-}
-
-static void play_free(struct backend_kept *kept)
-{
-    note('f');
-    played.kept--;
-    free(kept);
-}
-
-static const struct backend_ops device = {.name = "device",
-                                          .is_device = true,
-                                          .priority = 30,
-                                          .probe = play_probe,
-                                          .open = play_open,
-                                          .close = play_close,
-                                          .claims = play_claims,
-                                          .supports = play_supports,
-                                          .plan_new = play_plan_new,
-                                          .plan_free = play_plan_free,
-                                          .plan_bytes = play_plan_bytes,
-                                          .exec_new = play_exec_new,
-                                          .exec_free = play_exec_free,
-                                          .exec_bytes = play_exec_bytes,
-                                          .exec_bind = play_bind,
-                                          .exec_submit = play_submit,
-                                          .exec_wait = play_wait,
-                                          .exec_window = play_window,
-                                          .exec_done = play_done,
-                                          .exec_keep = play_keep,
-                                          .kept_read = play_read,
-                                          .kept_free = play_free};
-static const struct backend_ops *const table[] = {&device, &backend_reference};
-
-const struct backend_ops *const *__wrap_backend_table(size_t *ret_count);
-const struct backend_ops *__wrap_backend_find(const char *name);
-
-const struct backend_ops *const *__wrap_backend_table(size_t *ret_count)
-{
-    *ret_count = sizeof table / sizeof *table;
-    return table;
-}
-
-const struct backend_ops *__wrap_backend_find(const char *name)
-{
-    return strcmp(name, "device") == 0 ? table[0] : strcmp(name, "reference") == 0 ? table[1] : NULL;
-}
 
 static struct written w;
 static const float two[] = {1, 2};
@@ -362,22 +89,22 @@ Test(device, takes_as_many_runs_as_its_window_and_gives_them_back_in_order)
     bind_values(1, 2);
     cr_expect_eq(played.bound, 0u, "more than one run may be on its way");
     for (unsigned round = 0; round < 3; round++) { /* the ring goes round */
-        for (unsigned i = 0; i < WINDOW; i++) {
+        for (unsigned i = 0; i < PLAYED_WINDOW; i++) {
             cr_assert_eq(submit((float)i, 5), PEN_OK, "%s", w.error.text);
-            cr_expect(pen_session_in_flight(w.session) == i + 1 && pen_session_window(w.session) == WINDOW);
+            cr_expect(pen_session_in_flight(w.session) == i + 1 && pen_session_window(w.session) == PLAYED_WINDOW);
         }
         cr_expect_eq(submit(9, 9), PEN_ERR_BUSY);
         cr_expect(strstr(w.error.text, "3 runs are on their way") != NULL, "%s", w.error.text);
         const struct pen_tensor in = input(two);
         cr_expect_eq(written_run(&w, &in, 1), PEN_ERR_BUSY);
-        calls_are(round == 0 ? "nsss" : "sss");
-        for (unsigned i = 0; i < WINDOW; i++) {
+        played_calls_are(round == 0 ? "nsss" : "sss");
+        for (unsigned i = 0; i < PLAYED_WINDOW; i++) {
             cr_assert_eq(await(7), PEN_OK, "%s", w.error.text);
             written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-(float)i, -5));
-            cr_expect_eq(pen_session_in_flight(w.session), WINDOW - 1 - i);
+            cr_expect_eq(pen_session_in_flight(w.session), PLAYED_WINDOW - 1 - i);
             cr_expect_eq(played.timeout_ns, 7000u);
         }
-        calls_are("dwdwdw");
+        played_calls_are("dwdwdw");
     }
     cr_expect_eq(await(7), PEN_ERR_INVALID);
 }
@@ -395,7 +122,7 @@ Test(device, a_run_that_is_not_done_in_time_stays_on_its_way)
     played.slow = false;
     cr_assert_eq(await(0), PEN_OK);
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-3, -4));
-    calls_are("nsdddw");
+    played_calls_are("nsdddw");
 }
 
 Test(device, a_run_that_it_does_not_take_or_that_fails_has_its_sentence)
@@ -412,7 +139,7 @@ Test(device, a_run_that_it_does_not_take_or_that_fails_has_its_sentence)
     cr_expect_str_eq(w.error.text, "the device failed");
     cr_expect_eq(await(0), PEN_OK, "each has its own end");
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-5, -6));
-    calls_are("nSssdWdw");
+    played_calls_are("nSssdWdw");
 }
 
 Test(device, has_one_run_at_a_time_where_its_inputs_are_read_later_or_a_profile_is_made)
@@ -425,7 +152,7 @@ Test(device, has_one_run_at_a_time_where_its_inputs_are_read_later_or_a_profile_
     cr_expect_eq(pen_session_window(w.session), 1u, "the next run's inputs would have taken the place of x");
     cr_assert_eq(submit(3, 4), PEN_OK);
     cr_expect_eq(pen_session_submit(w.session, NULL, &w.error), PEN_ERR_BUSY);
-    calls_are("n");
+    played_calls_are("n");
     cr_assert_eq(await(0), PEN_OK, "%s", w.error.text);
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-9, -16));
     cr_expect_eq(played.bound, 1u);
@@ -435,7 +162,7 @@ Test(device, has_one_run_at_a_time_where_its_inputs_are_read_later_or_a_profile_
     bind_values(3, 4);
     cr_expect_eq(pen_session_window(w.session), 1u);
     pen_session_profile(w.session, false);
-    cr_expect_eq(pen_session_window(w.session), (uint32_t)WINDOW);
+    cr_expect_eq(pen_session_window(w.session), (uint32_t)PLAYED_WINDOW);
 }
 
 /* ---- other steps while it computes ---- */
@@ -462,12 +189,12 @@ Test(device, computes_while_steps_run_that_do_not_read_its_result)
     cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(-3 + 1, -4 + 1)); /* indices 0 and 1 add up to 1 */
     cr_expect_gt(session_steps_beside(w.session), before);
-    calls_are("nsw");
+    played_calls_are("nsw");
     pen_session_profile(w.session, true);
     before = session_steps_beside(w.session);
     cr_assert_eq(written_run(&w, &in, 1), PEN_OK);
     cr_expect_eq(session_steps_beside(w.session), before, "who measures steps waits for each");
-    calls_are("sw");
+    played_calls_are("sw");
     size_t count = 0;
     const struct pen_profile_row *row = pen_session_profile_rows(w.session, &count);
     cr_expect_geq(count, 4u);
@@ -507,15 +234,15 @@ Test(device, is_waited_for_when_another_step_fails_and_the_first_error_stays)
     played.wait = PEN_ERR_DEVICE_LOST;
     cr_expect_eq(written_run(&w, &in, 1), PEN_ERR_DEVICE_LOST);
     cr_expect_str_eq(w.error.text, "the device failed");
-    calls_are("nsW");
+    played_calls_are("nsW");
     struct pen_stop *stop = pen_stop_new();
     pen_stop_now(stop); /* seen before the executor's first node, when the device has begun */
     played.wait = PEN_ERR_DEVICE_LOST;
     cr_expect_eq(pen_session_run(w.session, &in, 1, stop, &w.out, &w.out_count, &w.error), PEN_ERR_CANCELLED);
-    calls_are("sW");
+    played_calls_are("sW");
     pen_stop_free(stop);
     cr_assert_eq(written_run(&w, &in, 1), PEN_OK, "%s", w.error.text);
-    calls_are("sw");
+    played_calls_are("sw");
 }
 
 /* ---- results that stay there ---- */
@@ -541,19 +268,19 @@ Test(device, keeps_a_result_and_reads_it_in_the_next_run)
     cr_assert_eq(session_device_keep(w.session, 0, &first, &w.error), PEN_OK);
     session_device_clear(w.session);
     cr_assert(first != NULL && first->bytes == sizeof values);
-    calls_are("nsdwk");
+    played_calls_are("nsdwk");
     cr_assert_eq(start(first, two), PEN_OK, "%s", w.error.text);
     cr_assert_eq(await(0), PEN_OK);
     cr_assert_eq(session_device_keep(w.session, 0, &second, &w.error), PEN_OK);
     written_expect(&w, 0, 1, WRITTEN_DIMS(2), WRITTEN_FLOATS(3, 4)); /* minus minus; nobody wanted it left there */
     session_device_clear(w.session);
-    calls_are("sdwk");
+    played_calls_are("sdwk");
     cr_expect_eq(device_value_read(first, values, &w.error), PEN_OK);
     cr_expect(values[0] == -3 && values[1] == -4);
     cr_expect_eq(device_value_hold(second), second);
     device_value_drop(first);
     device_value_drop(second);
-    calls_are("rf");
+    played_calls_are("rf");
     cr_expect_eq(played.kept, 1u, "it is held");
     device_value_drop(second);
     device_value_drop(NULL);
@@ -576,7 +303,7 @@ Test(device, values_are_read_to_the_host_where_the_model_is_more_than_one_step)
     onnx_writer_node(g, "Neg", ONNX_LIST("x"), ONNX_LIST("n"), NULL);
     onnx_writer_node(g, "Exp", ONNX_LIST("n"), ONNX_LIST("y"), NULL);
     graph_open(g, ONNX_LIST("y"));
-    calls_are("nsdwk");
+    played_calls_are("nsdwk");
     cr_assert_eq(start(value, two), PEN_OK, "%s", w.error.text);
     session_device_want(w.session);
     cr_assert_eq(await(0), PEN_OK);
