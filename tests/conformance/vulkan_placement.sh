@@ -23,7 +23,7 @@ for folder in "$shared"/models/tfjs/*/; do
         grep -q '"modelTopology"' "$file" && models+=("$file")
     done
 done
-found=$(timeout 300 "$bin/penstock-engine" info --backend vulkan --vk-allow-software "${models[@]}") || {
+found=$(timeout 300 "$bin/penstock-engine" info --backend vulkan --vk-allow-software --flag crossings=free "${models[@]}") || {
     status=$?
     if [ $status = 3 ]; then
         echo "[SKIP] no Vulkan device here"
