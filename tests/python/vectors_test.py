@@ -165,6 +165,40 @@ def contracts():
         refused(penstock.InvalidError, lambda: make(precision=text), f"precision {text}")
 
 
+def strange_options():
+    """What cannot be packed is refused when the job is made, not when it is sent: there it would end the thread that moves the session."""
+    for what, options in {"a fraction": {"priority": 1.5}, "no number": {"priority": "high"}, "a sequence": {"sequence": 1.5}, "classes": {"top_k": 2.5},
+                          "a text for a time": {"deadline": "1"}, "no time": {"deadline": [1, 2]}, "NaN": {"deadline": float("nan")}, "no text": {"precision": 1},
+                          "a negative version": {"version": -1}, "a label": {"label": 5}, "a backend": {"backend": ["x"]}, "a trace": {"traceparent": 5},
+                          "half a pair": {"traceparent": "\udcff"}, "half of a name": {"outputs": ["\udcff"]}, "half of a value": {"parameters": {"a": "\udcff"}},
+                          "half of a sequence": {"sequence": "\udcff"}, "half of a text": {"inputs": {"x": np.array(["\udcff"], object)}},
+                          "masked numbers": {"inputs": {"x": np.ma.masked_array([1.0, 2.0], [0, 1])}}}.items():
+        refused(penstock.InvalidError, lambda: make(**options), f"{what}: {options}")
+    refused(penstock.InvalidError, lambda: job.make_job("\udcff", {}, copy=True, tenant="", digest_kind=wire.XXH3), "half of a model's name")
+    refused(penstock.InvalidError, lambda: job.detached_wishes(-1, None), "a negative time to keep")
+    for seconds in (1e30, float("inf"), np.float32(3), 2 ** 62):
+        wire.encode_submit(make(deadline=seconds, priority=np.uint8(3), sequence=np.int64(5), top_k=np.int32(2), version=np.int64(1)), 0, 0, 0)
+    check(make(deadline=1e30).deadline == float("inf") and make(deadline=np.float32(3)).deadline < float("inf"), "a deadline beyond all times is none")
+
+
+def values():
+    """Lists become arrays of the model's type; what that cannot hold is refused."""
+    def given(name, value):
+        return tensors.from_values("x", tensors.dtype_number(name), value)
+    for name, value, wish in (("u8", [0, 255], [0, 255]), ("i64", [-2 ** 63, 2 ** 63 - 1], [-2 ** 63, 2 ** 63 - 1]), ("u64", [2 ** 64 - 1], [2 ** 64 - 1]), ("i32", [1.0, True], [1, 1]),
+                              ("bool", [0, 1], [False, True]), ("f32", [1, 2.5], [1, 2.5]), ("f16", [float("inf")], [float("inf")]), ("f64", [2 ** 70], [2.0 ** 70]),
+                              ("c64", [1 + 2j], [1 + 2j]), ("i8", [], []), ("f32", 3, 3)):
+        found = given(name, value)
+        check(found.dtype == tensors.numpy_dtype(tensors.dtype_number(name)) and found.tolist() == wish, f"{name} of {value}", found)
+    for name, value, kind in (("u8", [256], "Invalid"), ("u8", [1, -1], "Invalid"), ("i8", [[1], [300]], "Invalid"), ("i32", [1.5], "Invalid"), ("i32", [float("nan")], "Invalid"),
+                              ("i64", [2 ** 63], "Invalid"), ("i64", [2.0 ** 63], "Invalid"), ("u64", [2 ** 64], "Invalid"), ("u64", [-1], "Invalid"), ("bool", [2], "Invalid"),
+                              ("f16", [1e6], "Invalid"), ("f32", [1e39], "Invalid"), ("f64", [10 ** 400], "Invalid"), ("f32", [1j], "Invalid"), ("f32", [[1, 2], [3]], "Shape"),
+                              ("f32", [None], "Dtype"), ("f32", ["1"], "Dtype"), ("u8", b"abc", "Dtype"), ("i64", [np.datetime64("2020-01-01")], "Dtype")):
+        refused(getattr(penstock, kind + "Error"), lambda: given(name, value), f"{name} of {value}")
+    matrix = np.matrix(np.arange(1000, dtype=np.float32))
+    check(bytes(tensors.pack("x", matrix, False).data) == matrix.tobytes() and len(tensors.pack("x", matrix, False).data) == 4000, "an array of a class of its own")
+
+
 def refusals():
     refused(penstock.InvalidError, lambda: make(precision="f99"), "an unknown precision")
     refused(penstock.InvalidError, lambda: make(priority=256), "a priority beyond 255")
@@ -203,6 +237,8 @@ def main():
     strange_answers()
     descriptions()
     contracts()
+    strange_options()
+    values()
     refusals()
     package.end()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 import time
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -16,6 +17,7 @@ from .schema import JobMeta, Parameter
 WAITS, SENT, HELD, ENDED = range(4)
 SECRET_BYTES_MAX = 128
 TOP_K_MAX = 1000
+_SECONDS_MAX = 1e12  # a deadline beyond that is none
 _AFTER_BYTES = 9
 _PRECISION_NUMBERS = {name: number for number, name in enumerate(wire.PRECISIONS)}
 
@@ -67,13 +69,40 @@ class Job:
             self.meta += metas.sequence_after(before)
 
 
+def _bytes_of_text(what: str, text: Any) -> bytes:
+    """Of a text as it travels."""
+    if not isinstance(text, str):
+        raise InvalidError(f"{what} is a text, not {text!r}.")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidError(f"{what} has half of a surrogate pair, which UTF-8 cannot carry: {text!r}.") from None
+
+
+def _whole(what: str, value: Any) -> int:
+    """A whole number of any kind, NumPy's too."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidError(f"{what} is a whole number, not {value!r}.") from None
+
+
+def seconds_of(what: str, value: Any) -> float:
+    try:
+        if value > 0:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise InvalidError(f"{what} is a number of seconds above 0, not {value!r}.")
+
+
 def _check_texts(what: str, texts: Sequence[str], most: int) -> None:
     if isinstance(texts, (str, bytes)):
         raise InvalidError(f"{what} is one text; give a list of them.")
     if len(texts) > most:
         raise TooLargeError(f"a job has {len(texts)} {what}; at most {most} are allowed.")
     for text in texts:
-        if not isinstance(text, str) or not 1 <= len(text.encode()) <= wire.NAME_BYTES_MAX:
+        if not isinstance(text, str) or not 1 <= len(_bytes_of_text(f"a name of {what}", text)) <= wire.NAME_BYTES_MAX:
             raise InvalidError(f"each of {what} needs a name of 1 to {wire.NAME_BYTES_MAX} bytes.")
 
 
@@ -88,6 +117,7 @@ def _parameter(name: str, value: ParameterValue) -> Any:
     elif isinstance(value, float):
         message.number = value
     elif isinstance(value, str):
+        _bytes_of_text(f'parameter "{name}"', value)
         message.text = value
     else:
         raise InvalidError(f'parameter "{name}" is a {type(value).__name__}; it can be a text, a whole number, a float or a bool.')
@@ -151,6 +181,7 @@ def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], paramete
         job.parameters = [(name, _plain(value)) for name, value in parameters.items()]
         meta.parameters.extend(_parameter(name, value) for name, value in job.parameters)
     if top_k:
+        top_k = _whole("top_k", top_k)
         if not 0 <= top_k <= TOP_K_MAX:
             raise InvalidError(f"top_k {top_k}: 1 to {TOP_K_MAX} classes can be told.")
         meta.top_k = job.top_k = top_k
@@ -159,13 +190,14 @@ def _fill_wishes(meta: Any, job: Job, outputs: Optional[Sequence[str]], paramete
 def _fill_sequence(job: Job, sequence: Union[int, str], start: bool, end: bool) -> bytes:
     """Gives the field of a text."""
     if isinstance(sequence, str):
-        if not 1 <= len(sequence.encode()) <= wire.NAME_BYTES_MAX or "\0" in sequence:
+        if not 1 <= len(_bytes_of_text("a sequence", sequence)) <= wire.NAME_BYTES_MAX or "\0" in sequence:
             raise InvalidError(f"a sequence is named by a number, or by a text of 1 to {wire.NAME_BYTES_MAX} bytes without a NUL.")
         job.sequence_key = wire.name_hash(sequence)  # as the broker makes a number of it
-    elif not 0 <= sequence < 1 << 64:
-        raise InvalidError(f"sequence {sequence}: a number from 1 to 2^64-1 names a sequence, 0 none.")
     else:
-        job.sequence_id = job.sequence_key = sequence
+        number = _whole("the number of a sequence", sequence)
+        if not 0 <= number < 1 << 64:
+            raise InvalidError(f"sequence {number}: a number from 1 to 2^64-1 names a sequence, 0 none.")
+        job.sequence_id = job.sequence_key = number
     if (start or end) and not sequence:
         raise InvalidError("sequence_start and sequence_end need a sequence: the number or text that its jobs share.")
     job.flags |= (wire.FLAG_SEQUENCE_START if start else 0) | (wire.FLAG_SEQUENCE_END if end else 0)
@@ -174,12 +206,12 @@ def _fill_sequence(job: Job, sequence: Union[int, str], start: bool, end: bool) 
 
 def _contract(precision: str) -> Tuple[int, bytes]:
     """The class of the envelope, and what the description says besides: "f32-exact" or "max_relative_error=X"."""
-    number = _PRECISION_NUMBERS.get(precision)
+    number = _PRECISION_NUMBERS.get(precision) if isinstance(precision, str) else None
     if number is not None:
         return number, b""
     if precision == "f32-exact":
         return _PRECISION_NUMBERS["f32"], bytes(JobMeta(f32_exact=True).SerializeToString())
-    name, _, text = precision.partition("=")
+    name, _, text = str(precision).partition("=")
     try:
         bound = float(text) if name == "max_relative_error" else 0.0
     except ValueError:
@@ -191,11 +223,14 @@ def _contract(precision: str) -> Tuple[int, bytes]:
 
 
 def _head(model: str, tenant: str, version: int, backend: str, label: str, explain: bool, trace: Union[bool, str]) -> metas.Head:
-    if type(model) is not str or not 0 < len(model) <= wire.NAME_BYTES_MAX or (not model.isascii() and len(model.encode()) > wire.NAME_BYTES_MAX):
+    if type(model) is not str or not 0 < len(model) <= wire.NAME_BYTES_MAX or (not model.isascii() and len(_bytes_of_text("a model's name", model)) > wire.NAME_BYTES_MAX):
         raise InvalidError(f"a model needs a name of 1 to {wire.NAME_BYTES_MAX} bytes.")
     if trace not in (False, True, "layers"):
         raise InvalidError('trace is False, True or "layers".')
-    return metas.head_of(model, tenant, version, backend, label, bool(explain), 2 if trace == "layers" else int(trace))
+    try:
+        return metas.head_of(model, tenant, version, backend, label, bool(explain), 2 if trace == "layers" else int(trace))
+    except (TypeError, ValueError) as error:
+        raise InvalidError(f"version is a whole number from 0 to 2^32-1, backend and label are texts: {error}.") from None
 
 
 def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, digest_kind: int, outputs: Optional[Sequence[str]] = None, version: int = 0,
@@ -206,6 +241,8 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
     """The request in its packed form. What the arguments mean stands at Client.run. flags, more: of the envelope and of the description, besides."""
     job = Job()
     number, contract = _contract(precision)
+    if type(priority) is not int:
+        priority = _whole("priority", priority)
     if not 0 <= priority <= 255:
         raise InvalidError(f"priority {priority}: 1 (most urgent) to 255, 0 is the model's default.")
     head = _head(model, tenant, version, backend, label, explain, trace)
@@ -213,6 +250,7 @@ def make_job(model: str, inputs: Mapping[str, Any], *, copy: bool, tenant: str, 
     if debug:
         needs = [*needs, "debug_jobs"]  # brokers that do not know debug mode send the job to a worker that does
     if outputs or parameters or tags or needs or top_k or traceparent:
+        _bytes_of_text("traceparent", traceparent)
         meta = JobMeta(traceparent=traceparent, debug=debug)
         _fill_wishes(meta, job, outputs, parameters, tags, needs, top_k)
         parts.append(meta.SerializeToString())
@@ -242,17 +280,16 @@ def _finish(job: Job, inputs: Mapping[str, Any], copy: bool, digest_kind: int, d
         job.hash_with(digest_kind)
     job.submitted = time.monotonic()
     if deadline is not None:
-        if not deadline > 0:
-            raise InvalidError(f"a deadline is a number of seconds above 0, not {deadline}.")
-        job.deadline = job.submitted + deadline
+        seconds = seconds_of("a deadline", deadline)
+        job.deadline = job.submitted + seconds if seconds <= _SECONDS_MAX else math.inf
     return job
 
 
 def detached_wishes(keep_for: Optional[float], secret: Optional[str]) -> bytes:
     """What a job that runs without its client says besides: for make_job's `more`."""
     meta = JobMeta()
-    if keep_for:
-        meta.detached_ttl_us = int(keep_for * 1e6)
+    if keep_for is not None and keep_for != 0:
+        meta.detached_ttl_us = int(min(seconds_of("keep_for", keep_for), _SECONDS_MAX) * 1e6)
     if secret is not None:
         if not 1 <= len(secret.encode()) <= SECRET_BYTES_MAX:
             raise InvalidError(f"the secret of a detached job has 1 to {SECRET_BYTES_MAX} bytes.")

@@ -138,8 +138,8 @@ def _as_wanted(sig: Signature, value: Any) -> Any:
         return pictures.files(value)
     if tensors.dtype_number(sig.dtype) == tensors.STRING:
         return np.asarray(value, dtype=object)
-    dtype = tensors.numpy_dtype(tensors.dtype_number(sig.dtype))
-    return np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
+    number = tensors.dtype_number(sig.dtype)
+    return np.asarray(value) if tensors.numpy_dtype(number) is None else tensors.from_values(sig.name, number, value)
 
 
 def named_inputs(model: Model, inputs: Inputs) -> Dict[str, Any]:

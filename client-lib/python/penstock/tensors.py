@@ -100,10 +100,17 @@ def _unpack_low_bits(data: Any, bits: int, count: int, signed: bool) -> Any:
     return np.where(flat >> (bits - 1), flat | (0xFF << bits & 0xFF), flat).astype(np.uint8) if signed else flat
 
 
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidError(f"a text has half of a surrogate pair, which UTF-8 cannot carry: {text!r}; give its bytes.") from None
+
+
 def _pack_strings(array: Any) -> bytes:
     parts: List[bytes] = []
     for item in array.reshape(-1):
-        data = item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, (bytes, bytearray, memoryview)) else None
+        data = _utf8(item) if isinstance(item, str) else bytes(item) if isinstance(item, (bytes, bytearray, memoryview)) else None
         if data is None:
             raise DtypeError(f"an array of objects is sent as texts, but it has a {type(item).__name__}: give str or bytes, or numbers of one NumPy type.")
         parts += (struct.pack("<I", len(data)), data)
@@ -165,9 +172,60 @@ def pack(name: str, value: Any, copy: bool) -> Packed:
     if isinstance(value, Tensor):
         check_input(name, value.dims)
         return _pack_tensor(name, value, copy)
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if np.ma.is_masked(value):
+        raise InvalidError(f'input "{name}" has masked elements, which no model knows: fill them with .filled(value).')
+    array = np.asarray(value)  # a plain one, also of np.matrix and the like
     check_input(name, array.shape)
     return _pack_array(name, array, copy)
+
+
+def _holds(array: Any, number: int) -> Any:
+    """Which elements of an array of numbers an element type can hold: whole numbers exactly, others but for their rounding."""
+    if array.dtype.kind == "c" and DTYPES[number][0] != "c":
+        return array.imag != array.imag  # none
+    if number != BOOL and DTYPES[number][0] not in "iu":
+        wide = array if array.dtype.kind != "O" else array.astype(np.float64)
+        with np.errstate(all="ignore"):
+            return np.isfinite(wide.astype(_TO_NUMPY[number])) | ~np.isfinite(wide)
+    info = (np if number in _NUMPY_NAMES else ml_dtypes).iinfo(_TO_NUMPY[number]) if number != BOOL else None
+    low, high = (int(info.min), int(info.max)) if info else (0, 1)
+    whole = array == np.trunc(array) if array.dtype.kind == "f" else True
+    return (array >= low) & (array < high + 1) & whole
+
+
+def _numbers(name: str, number: int, value: Any) -> Any:
+    """Whatever NumPy makes numbers of."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ShapeError(f'input "{name}" is a list of lists that differ in length, or in depth.') from None
+    if array.dtype.kind == "O":  # what is no number, or does not fit 64 bits
+        for item in array.reshape(-1):
+            if not isinstance(item, (int, float, np.number, np.bool_)):
+                raise DtypeError(f'input "{name}" takes {DTYPES[number]}, and has a {type(item).__name__}: {str(item)[:64]!r}.')
+    elif array.dtype.kind not in "biufc" and array.dtype not in _FROM_NUMPY:
+        raise DtypeError(f'input "{name}" takes {DTYPES[number]}, and what was given is of the NumPy type {array.dtype}.')
+    return array
+
+
+def from_values(name: str, number: int, value: Any) -> Any:
+    """An array of an element type that NumPy has, from lists, numbers, and what else NumPy makes arrays of. What the type cannot hold is refused, never wrapped or cut.
+
+    >>> from_values("x", dtype_number("u8"), [1, 2.0, True]).tolist()
+    [1, 2, 1]
+    """
+    dtype = _TO_NUMPY[number]
+    array = _numbers(name, number, value)
+    if array.dtype == dtype:
+        return array
+    try:
+        fits = np.broadcast_to(_holds(array, number), array.shape)
+    except OverflowError:  # of Python's whole numbers, into a float
+        fits = np.zeros(array.shape, bool)
+    if not fits.all():
+        wrong = array.reshape(-1)[np.flatnonzero(~fits.astype(bool).reshape(-1))[0]]
+        raise InvalidError(f'input "{name}" takes {DTYPES[number]}, which cannot hold {str(wrong)[:64]}.')
+    return array.astype(dtype)
 
 
 def _pack_array(name: str, array: Any, copy: bool) -> Packed:
