@@ -12,6 +12,8 @@ faulthandler.dump_traceback_later(200, exit=True)
 
 import asyncio  # noqa: E402
 import concurrent.futures  # noqa: E402
+import gc  # noqa: E402
+import os  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
 import tempfile  # noqa: E402
@@ -103,6 +105,71 @@ def futures(client):
     future = client.submit("same_fp32", {"x": mutable}, cache=False)
     mutable[:] = 5
     check(future.result(10 * SLOW)["y"].tolist() == [[0, 0]], "what is submitted is copied")
+
+
+def callbacks(address):
+    """They run on the thread that moves the session, and may do whatever others do."""
+    def of_callback(call, waiter):
+        with Client(address) as client:
+            told = []
+            future = client.submit("same_fp32", {"x": row(1, 1)}, cache=False)
+            future.add_done_callback(lambda _: told.append(call(client)))
+            waiter(client, future)
+            return wait_for(lambda: told) and told[0]
+
+    def by_the_caller(client, future):  # who waits for a job of its own, and tells of the future's end
+        for _ in range(100):
+            try:
+                client.run("same_fp32", {"x": row(1, 1)}, cache=False)
+            except penstock.PenstockError:
+                return  # closed
+            if future.done():
+                return
+    for waiter, who in ((lambda client, future: future.exception(10 * SLOW), "the housekeeper's"), (by_the_caller, "a caller's")):
+        found = of_callback(lambda client: client.run("same_fp32", {"x": row(2, 2)})["y"].tolist(), waiter)
+        check(found == [[2, 2]], f"a callback on {who} thread that runs a job", found)
+        check(of_callback(lambda client: client.close() or "closed", waiter) == "closed", f"a callback on {who} thread that closes the client")
+    with Client(address) as client:
+        client.submit("same_fp32", {"x": row(1, 1)}).add_done_callback(lambda _: sys.exit(3))
+        time.sleep(0.1)
+        check(client.submit("same_fp32", {"x": row(2, 1)}).result(10 * SLOW)["y"].tolist() == [[2, 1]], "jobs after a callback that left with SystemExit")
+
+
+def forgotten(address):
+    """A client that nobody holds closes itself; a child of os.fork() is told that it has none."""
+    def once():
+        return Client(address).run("same_fp32", {"x": row(1, 1)})
+    once()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    for _ in range(20):
+        once()
+    gc.collect()
+    after = len(os.listdir("/proc/self/fd")), threading.active_count()
+    check(after[0] <= before[0] + 2 and after[1] <= before[1], "clients that are not closed leave no thread and no descriptor", (before, after))
+    ended = threading.Event()
+    Client(address).submit("same_fp32", {"x": row(1, 1)}, cache=False).add_done_callback(lambda future: future.exception() or ended.set())
+    gc.collect()
+    check(ended.wait(10 * SLOW), "but a job under way keeps its client")
+    client = Client(address)
+    client.run("same_fp32", {"x": row(1, 1)})
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            client.run("same_fp32", {"x": row(1, 1)})
+        except penstock.InvalidError as error:
+            client.close()
+            code = 0 if "process" in str(error) else 2
+        finally:
+            os._exit(code)
+    status = []
+    wait_for(lambda: status.append(os.waitpid(child, os.WNOHANG)) or status[-1][0], 10)
+    check(status[-1] == (child, 0), "a forked child does not hang: it is told to make its own", status[-1])
+    if not status[-1][0]:
+        os.kill(child, signal.SIGKILL)
+    check(client.run("same_fp32", {"x": row(1, 1)})["y"].tolist() == [[1, 1]], "and the parent goes on")
+    client.close()
 
 
 def asynchronous(address):
@@ -277,6 +344,8 @@ def main():
             calls(client)
             errors(client)
             futures(client)
+            callbacks(pool.clients)
+            forgotten(pool.clients)
             sequences(client)
             asynchronous(pool.clients)
             waiting_jobs(pool, client)

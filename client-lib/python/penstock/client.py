@@ -55,7 +55,8 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]
 
 
 class Client(Driver):
-    """A session with a broker, or with one of several. Threads: any. `with Client() as client:` closes it; do not use it in a child after os.fork().
+    """A session with a broker, or with one of several. Threads: any. `with Client() as client:` closes it, and so does the end of the last reference to it. A child of
+    os.fork() makes its own.
 
     >>> import numpy as np
     >>> from penstock import Client, UnavailableError
@@ -149,7 +150,7 @@ class Client(Driver):
         try:
             self._check_open()
             self._session.submit(job)
-            self._futures += 1
+            self._count_futures(1)
             self._kick()
         finally:
             self._leave()
@@ -169,7 +170,7 @@ class Client(Driver):
             futures = [Future(self, job) for job in prepared]
             for job in prepared:
                 self._session.submit(job)
-            self._futures += len(futures)
+            self._count_futures(len(futures))
             self._kick()
         finally:
             self._leave()
