@@ -40,6 +40,31 @@ Test(content_coding, what_is_packed_comes_back)
     cr_assert_eq(hold_budget_used(), 0);
 }
 
+Test(content_coding, members_of_gzip_follow_each_other_and_nothing_else_does)
+{
+    const char *data = "{\"inputs\": [1, 2, 3, 4]}";
+    size_t bytes = strlen(data), got_bytes = 0;
+    char *got = NULL;
+    for (enum content_coding coding = CODING_GZIP; coding <= CODING_DEFLATE; coding++) {
+        struct bytes packed = pack(coding, data, bytes), second = pack(coding, data, bytes);
+        struct hold *hold = hold_new();
+        struct pen_error error = {.status = PEN_OK};
+        bytes_add(&packed, second.data, second.used);
+        enum pen_status status = content_unpack(coding, packed.data, packed.used, 1000, hold, &got, &got_bytes, &error);
+        cr_assert_eq(status, coding == CODING_GZIP ? PEN_OK : PEN_ERR_INVALID, "%s", error.text);
+        if (status == PEN_OK)
+            cr_assert(got_bytes == 2 * bytes && memcmp(got, data, bytes) == 0 && memcmp(got + bytes, data, bytes) == 0);
+        cr_assert_neq(content_unpack(coding, packed.data, packed.used - 3, 1000, hold, &got, &got_bytes, &error),
+                      PEN_OK, "the second one ends too early");
+        bytes_add(&second, "hello", 5);
+        cr_assert_eq(content_unpack(coding, second.data, second.used, 1000, hold, &got, &got_bytes, &error),
+                     PEN_ERR_INVALID, "what follows is nothing of the kind");
+        hold_release(hold);
+        bytes_fini(&packed);
+        bytes_fini(&second);
+    }
+}
+
 Test(hold, blocks_live_together_under_one_budget)
 {
     struct hold *hold = hold_new();

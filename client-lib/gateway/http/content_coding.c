@@ -47,9 +47,15 @@ static int window_of(enum content_coding coding, const unsigned char *data, size
     return wrapped ? WINDOW_ZLIB : WINDOW_RAW;
 }
 
+/* What follows behind the end: of gzip another member (RFC 1952, 2.2), which `pigz` and `cat` of two files make. */
+static int goes_on(z_stream *stream, enum content_coding coding)
+{
+    return coding == CODING_GZIP ? inflateReset(stream) : Z_DATA_ERROR;
+}
+
 /* The block grows twofold until all is there. */
-static enum pen_status unpack(z_stream *stream, size_t bytes_max, struct hold *hold, char **ret_data, size_t *ret_bytes,
-                              struct pen_error *reterr)
+static enum pen_status unpack(z_stream *stream, enum content_coding coding, size_t bytes_max, struct hold *hold,
+                              char **ret_data, size_t *ret_bytes, struct pen_error *reterr)
 {
     size_t room = stream->avail_in * 4 < FIRST_BYTES ? FIRST_BYTES : (size_t)stream->avail_in * 4, used = 0;
     room = room < bytes_max ? room : bytes_max;
@@ -59,11 +65,13 @@ static enum pen_status unpack(z_stream *stream, size_t bytes_max, struct hold *h
         stream->avail_out = (unsigned)(room - used);
         code = inflate(stream, Z_NO_FLUSH);
         used = room - stream->avail_out;
-        if (code == Z_STREAM_END) {
+        if (code == Z_STREAM_END && stream->avail_in == 0) {
             *ret_data = to;
             *ret_bytes = used;
             return PEN_OK;
         }
+        if (code == Z_STREAM_END && (code = goes_on(stream, coding)) == Z_OK)
+            continue;
         if (code != Z_OK && code != Z_BUF_ERROR)
             return pen_error_set(reterr, PEN_ERR_INVALID,
                                  "the body is not of the Content-Encoding that the request names");
@@ -85,7 +93,7 @@ enum pen_status content_unpack(enum content_coding coding, const void *data, siz
     z_stream stream = {.next_in = (unsigned char *)(uintptr_t)data, .avail_in = (unsigned)bytes};
     if (inflateInit2(&stream, window_of(coding, data, bytes)) != Z_OK)
         return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to unpack the body");
-    enum pen_status status = unpack(&stream, bytes_max, hold, ret_data, ret_bytes, reterr);
+    enum pen_status status = unpack(&stream, coding, bytes_max, hold, ret_data, ret_bytes, reterr);
     inflateEnd(&stream);
     return status;
 }
