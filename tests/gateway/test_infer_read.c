@@ -116,3 +116,53 @@ Test(inference, classes_are_the_best_of_each_row)
     cr_assert(inference_classify(&tensor, 2, true, NULL, hold, &classes, &error) == PEN_ERR_UNSUPPORTED);
     hold_release(hold);
 }
+
+/* The first text of what was classified. */
+static const char *best_of(struct pen_tensor *tensor, const struct pen_model *model, struct hold *hold,
+                           char place[1024])
+{
+    struct pen_tensor classes;
+    uint32_t length = 0;
+    cr_assert_eq(inference_classify(tensor, 1, false, model, hold, &classes, &error), PEN_OK, "%s", error.text);
+    memcpy(&length, classes.data, sizeof length);
+    cr_assert(length < 1024 && length + sizeof length == classes.bytes);
+    memcpy(place, (const char *)classes.data + sizeof length, length);
+    place[length] = '\0';
+    return place;
+}
+
+Test(inference, classes_of_whole_numbers_are_exact)
+{
+    const int64_t wide[] = {9007199254740992, 9007199254740993, -9007199254740993};
+    const uint64_t largest[] = {UINT64_MAX - 1, UINT64_MAX};
+    const int8_t small[] = {-7, -3};
+    struct pen_tensor tensor = {
+        .name = "y", .dtype = PEN_DTYPE_I64, .rank = 1, .dims = {3}, .data = wide, .bytes = sizeof wide};
+    struct hold *hold = hold_new();
+    char place[1024];
+    cr_assert_str_eq(best_of(&tensor, NULL, hold, place), "9007199254740993:1");
+    tensor.data = wide + 2, tensor.dims[0] = 1, tensor.bytes = sizeof *wide;
+    cr_assert_str_eq(best_of(&tensor, NULL, hold, place), "-9007199254740993:0");
+    tensor = (struct pen_tensor){
+        .name = "y", .dtype = PEN_DTYPE_U64, .rank = 1, .dims = {2}, .data = largest, .bytes = sizeof largest};
+    cr_assert_str_eq(best_of(&tensor, NULL, hold, place), "18446744073709551615:1");
+    tensor = (struct pen_tensor){
+        .name = "y", .dtype = PEN_DTYPE_I8, .rank = 1, .dims = {2}, .data = small, .bytes = sizeof small};
+    cr_assert_str_eq(best_of(&tensor, NULL, hold, place), "-3:1");
+    hold_release(hold);
+}
+
+Test(inference, a_class_is_written_whole_however_long)
+{
+    const double largest = 1e308;
+    char label[300], place[1024];
+    memset(label, 'x', sizeof label);
+    label[sizeof label - 1] = '\0';
+    const char *labels[] = {label};
+    struct pen_model model = {.labels_count = 1, .labels = labels};
+    struct pen_tensor tensor = {
+        .name = "y", .dtype = PEN_DTYPE_F64, .rank = 1, .dims = {1}, .data = &largest, .bytes = sizeof largest};
+    struct hold *hold = hold_new();
+    cr_assert_eq(strlen(best_of(&tensor, &model, hold, place)), 309 + 7 + 3 + sizeof label - 1);
+    hold_release(hold);
+}

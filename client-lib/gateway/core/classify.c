@@ -1,6 +1,5 @@
 /* classify.c - inference_classify: the best classes of each row. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +8,32 @@
 
 struct ranked {
     double score;
+    uint64_t whole; /* of a whole number, with its sign: a double keeps only 53 bits of it */
     uint32_t index;
 };
 
-static double element(const struct pen_tensor *tensor, size_t index)
+enum form { FRACTIONS, SIGNED, UNSIGNED };
+
+static enum form form_of(enum pen_dtype dtype)
 {
-    size_t size = pen_dtype_bits(tensor->dtype) / 8;
-    const char *at = (const char *)tensor->data + index * size;
-    uint64_t whole = 0;
+    switch (dtype) {
+    case PEN_DTYPE_F32:
+    case PEN_DTYPE_F64:
+    case PEN_DTYPE_F16:
+    case PEN_DTYPE_BF16:
+        return FRACTIONS;
+    case PEN_DTYPE_I8:
+    case PEN_DTYPE_I16:
+    case PEN_DTYPE_I32:
+    case PEN_DTYPE_I64:
+        return SIGNED;
+    default:
+        return UNSIGNED;
+    }
+}
+
+static double fraction(const struct pen_tensor *tensor, const char *at)
+{
     float single;
     double wide;
     uint16_t half;
@@ -27,20 +44,25 @@ static double element(const struct pen_tensor *tensor, size_t index)
     case PEN_DTYPE_F64:
         memcpy(&wide, at, sizeof wide);
         return wide;
-    case PEN_DTYPE_F16:
-    case PEN_DTYPE_BF16:
+    default:
         memcpy(&half, at, sizeof half);
         return (double)(tensor->dtype == PEN_DTYPE_F16 ? pen_f16_to_f32(half) : pen_bf16_to_f32(half));
-    case PEN_DTYPE_I8:
-    case PEN_DTYPE_I16:
-    case PEN_DTYPE_I32:
-    case PEN_DTYPE_I64:
-        memcpy(&whole, at, size);
-        return (double)((int64_t)(whole << (64 - size * 8)) >> (64 - size * 8));
-    default:
-        memcpy(&whole, at, size);
-        return (double)whole;
     }
+}
+
+static struct ranked element(const struct pen_tensor *tensor, size_t at, uint32_t index)
+{
+    size_t size = pen_dtype_bits(tensor->dtype) / 8;
+    const char *from = (const char *)tensor->data + at * size;
+    enum form form = form_of(tensor->dtype);
+    if (form == FRACTIONS)
+        return (struct ranked){.score = fraction(tensor, from), .index = index};
+    uint64_t whole = 0;
+    memcpy(&whole, from, size);
+    if (form == UNSIGNED)
+        return (struct ranked){(double)whole, whole, index};
+    int64_t number = (int64_t)(whole << (64 - size * 8)) >> (64 - size * 8);
+    return (struct ranked){(double)number, (uint64_t)number, index};
 }
 
 /* The best first; among equals the first; NaN last. */
@@ -52,19 +74,36 @@ static int by_score(const void *a, const void *b)
         return x_nan ? 1 : -1;
     if (!x_nan && (x->score > y->score || x->score < y->score))
         return x->score > y->score ? -1 : 1;
+    if (x->whole != y->whole) /* as doubles they are equal, so they have one sign */
+        return x->whole > y->whole ? -1 : 1;
     return x->index < y->index ? -1 : 1;
 }
 
-static void write_row(const struct ranked *ranked, uint32_t count, const struct pen_model *model, struct bytes *to)
+/* The score as Triton writes it: whole numbers without a point. */
+static void write_score(const struct ranked *ranked, enum form form, struct bytes *to)
+{
+    if (form == SIGNED)
+        bytes_signed(to, (int64_t)ranked->whole);
+    else if (form == UNSIGNED)
+        bytes_unsigned(to, ranked->whole);
+    else
+        bytes_format(to, "%f", ranked->score);
+}
+
+static void write_row(const struct ranked *ranked, uint32_t count, enum form form, const struct pen_model *model,
+                      struct bytes *to)
 {
     for (uint32_t i = 0; i < count; i++) {
-        char text[512];
         const char *label = model && ranked[i].index < model->labels_count ? model->labels[ranked[i].index] : "";
-        int bytes =
-            snprintf(text, sizeof text, "%f:%u%s%.256s", ranked[i].score, ranked[i].index, *label ? ":" : "", label);
-        uint32_t length = bytes > 0 && (size_t)bytes < sizeof text ? (uint32_t)bytes : 0;
+        uint32_t length = 0;
         bytes_add(to, &length, sizeof length);
-        bytes_add(to, text, length);
+        size_t begin = to->used;
+        write_score(&ranked[i], form, to);
+        bytes_format(to, ":%u%s%s", ranked[i].index, *label ? ":" : "", label);
+        if (to->failed)
+            return;
+        length = (uint32_t)(to->used - begin);
+        memcpy(to->data + begin - sizeof length, &length, sizeof length);
     }
 }
 
@@ -97,9 +136,9 @@ enum pen_status inference_classify(const struct pen_tensor *tensor, uint32_t cla
     struct bytes text = {.data = NULL};
     for (uint64_t row = 0; ranked && row < rows && count; row++) {
         for (uint64_t i = 0; i < width; i++)
-            ranked[i] = (struct ranked){element(tensor, (size_t)(row * width + i)), (uint32_t)i};
+            ranked[i] = element(tensor, (size_t)(row * width + i), (uint32_t)i);
         qsort(ranked, (size_t)width, sizeof *ranked, by_score);
-        write_row(ranked, count, model, &text);
+        write_row(ranked, count, form_of(tensor->dtype), model, &text);
     }
     char *data = ranked && !text.failed ? hold_take(hold, text.used + 1) : NULL;
     if (data && text.used)
