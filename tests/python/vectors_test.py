@@ -8,6 +8,7 @@ The last line is `N passed, N failed, N skipped`.
 import doctest
 import faulthandler
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -199,6 +200,36 @@ def values():
     check(bytes(tensors.pack("x", matrix, False).data) == matrix.tobytes() and len(tensors.pack("x", matrix, False).data) == 4000, "an array of a class of its own")
 
 
+def pillow_images():
+    """Of any mode: what the C client makes of the same picture's file."""
+    try:
+        from PIL import Image
+    except ImportError:
+        print("pillow_images: left out, Pillow is not installed")
+        return
+    from penstock import pictures
+    from penstock.pool import Model, Signature
+
+    def seen(image, files=False):
+        sig = Signature("x", "string" if files else "f32", (-1, 3, 4, 4), True, False, files)
+        model = Model("m", 1, [sig], [], "", [], '{"width": 4, "height": 4, "channels": 3, "resize": "nearest"}', None)
+        found = pictures.pixels(model, sig, image)
+        return pictures.pixels(model, sig._replace(pictures=False), Image.open(io.BytesIO(found[0]))) if files else found
+    deep = np.arange(16, dtype=np.uint16).reshape(4, 4) * 4096 + 255
+    file = io.BytesIO()
+    Image.fromarray(deep).save(file, "PNG")
+    for image in (Image.fromarray(deep), Image.open(file)):
+        for files in (False, True):
+            found = seen(image, files)
+            check((found == (deep >> 8)[None, :, :, None]).all(), f"16 bits keep the high 8, as a file {files}", found[0, :, :, 0])
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "PA", "CMYK", "YCbCr", "HSV", "RGBX", "RGBa"):
+        image = Image.new("RGB", (4, 4), (200, 40, 90)).convert("P" if mode == "PA" else "RGBA" if mode == "RGBa" else "RGB").convert(mode)
+        check((seen(image) == seen(image, True)).all(), f"mode {mode}: the same as pixels and as a file", (seen(image)[0, 0, 0], seen(image, True)[0, 0, 0]))
+    for mode in ("F", "I", "La"):
+        for files in (False, True):
+            refused(penstock.UnsupportedError, lambda: seen(Image.new(mode, (4, 4)), files), f"mode {mode}, as a file {files}")
+
+
 def refusals():
     refused(penstock.InvalidError, lambda: make(precision="f99"), "an unknown precision")
     refused(penstock.InvalidError, lambda: make(priority=256), "a priority beyond 255")
@@ -239,6 +270,7 @@ def main():
     contracts()
     strange_options()
     values()
+    pillow_images()
     refusals()
     package.end()
 

@@ -45,8 +45,32 @@ def _size(wish: Any, key: str, sig: "Signature", dim: int, most: int) -> int:
     return int(value)
 
 
+def _deep(picture: Any) -> bool:
+    """16 bits a pixel. Pillow before 11 opens such a PNG as "I"."""
+    return str(picture.mode).startswith("I;16") or (picture.mode == "I" and getattr(picture, "format", None) == "PNG")
+
+
+def _converted(picture: Any, mode: str) -> Any:
+    try:
+        return picture.convert(mode)
+    except ValueError as error:
+        raise UnsupportedError(f"a Pillow image of mode {picture.mode} cannot be sent: {error}. Convert it to RGB.") from None
+
+
+def _shallow(picture: Any) -> Any:
+    """8 bits a channel, as the C client and the worker decode files: of 16 bits the high 8. (Pillow's convert() would make 255 of all that is above it.)"""
+    from PIL import Image
+    if _deep(picture):
+        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+    if picture.mode in ("I", "F"):
+        raise UnsupportedError(f"a Pillow image of mode {picture.mode} does not say which of its numbers is white: make one of mode L of it.")
+    return picture
+
+
 def _png(picture: Any) -> bytes:
     out = io.BytesIO()
+    if not _deep(picture) and picture.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+        picture = _converted(_shallow(picture), "RGBA" if picture.mode in ("PA", "La", "RGBa") else "RGB")
     picture.save(out, "PNG")  # with its Exif, if it has one
     return out.getvalue()
 
@@ -65,10 +89,10 @@ def pixels(model: "Model", sig: "Signature", picture: Any) -> Any:
     resize, fit = filters.get(wish.get("resize", "bilinear")), wish.get("fit", "stretch")
     if resize is None or fit not in ("stretch", "crop", "pad") or channels == 2:
         raise UnsupportedError(f"the model's preprocess is {model.preprocess}, which this client does not know.")
-    image = ImageOps.exif_transpose(picture)
+    image = ImageOps.exif_transpose(_shallow(picture))
     if image.has_transparency_data if hasattr(image, "has_transparency_data") else image.mode in ("RGBA", "LA", "PA"):
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
-    image = image.convert("L" if channels == 1 else "RGB")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), _converted(image, "RGBA"))
+    image = _converted(image, "L" if channels == 1 else "RGB")
     if fit == "stretch":
         image = image.resize(size, resize)
     elif fit == "crop":
