@@ -228,6 +228,7 @@ Test(bad_model, is_seen_from_outside_with_the_workers_sentence_until_it_is_mende
     file_write(in_models("digits/config.json"), "{\"max_bach_size\":4}", 19);
     says(true, "digits  a change is REFUSED by ", "models", all);
     says(true, "did you mean 'max_batch_size'?", "workers", all);
+    says(true, "did you mean 'max_batch_size'?", "model", (const char *const[]){"load", "digits", NULL});
     says(true, "zero", "submit", submit);
     file_write(in_models("digits/config.json"), config, strlen(config));
     says(false, "REFUSED", "models", all);

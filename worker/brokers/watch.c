@@ -188,10 +188,33 @@ static bool is_meant(const struct order *order, const char *name, uint64_t versi
     return strcmp(order->name, name) == 0 && (order->version == 0 || order->version == version);
 }
 
+/* What the look at the folder found wrong with a model that the order means; NULL: nothing. */
+static const struct failure *failure_meant(const struct watch *watch, const struct order *order)
+{
+    size_t count, all;
+    const struct failure *failures = failures_list(watch->seen.failures, &count, &all);
+    for (size_t i = 0; i < count; i++)
+        if (is_meant(order, failures[i].name, failures[i].version) ||
+            (failures[i].version == 0 && strcmp(failures[i].name, order->name) == 0))
+            return &failures[i];
+    return NULL;
+}
+
+static void order_misses(const struct watch *watch, struct order *order)
+{
+    char near[CATALOG_NEAREST_BYTES];
+    const struct failure *failure = failure_meant(watch, order);
+    if (failure)
+        pen_error_set(&order->outcome, failure->status, "%s", failure->text);
+    else
+        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s%s",
+                      watch->context.options->models,
+                      catalog_nearest(watch->context.options->models, order->name, near));
+}
+
 /* Loads at once the models that the order names and that are not served yet; one that failed before is tried again. */
 static bool order_load(struct watch *watch, struct order *order, struct catalog *found)
 {
-    char near[CATALOG_NEAREST_BYTES];
     bool changed = watch_revive(watch, found, order->name);
     size_t meant = 0;
     for (size_t i = 0; i < found->entries_count && !watch_stopping(watch); i++) {
@@ -209,9 +232,7 @@ static bool order_load(struct watch *watch, struct order *order, struct catalog 
             order->outcome = error; /* the first failure is the answer, but the others are loaded all the same */
     }
     if (meant == 0)
-        pen_error_set(&order->outcome, PEN_ERR_NOT_FOUND, "there is no such model in %.512s, or its config is wrong%s",
-                      watch->context.options->models,
-                      catalog_nearest(watch->context.options->models, order->name, near));
+        order_misses(watch, order);
     if (order->outcome.status == PEN_OK)
         changed |= watch_retire(watch, found, order->name);
     return changed;
