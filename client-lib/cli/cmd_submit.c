@@ -43,7 +43,7 @@ static const struct setting settings[] = {
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, output_dir),
      .def = "",
-     .help = "write every output there as <file>.<output>.npy"},
+     .help = "write every output there as FILE.OUTPUT.npy, FILE without folders and extension"},
     {.name = "draw",
      .type = SETTING_TEXT,
      .offset = offsetof(struct options, draw),
@@ -303,6 +303,29 @@ static int submit(const struct options *o, const char *const *files, size_t coun
     return code;
 }
 
+/* Says what is wrong with options that are right one by one. */
+static bool options_agree(const struct options *options, const char *const *files, size_t count)
+{
+    const char *pair[2];
+    if (!*options->model || (count == 0 && options->request.inputs.count == 0)) {
+        fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
+                        "lists the models.\n");
+        return false;
+    }
+    if (*options->draw && count != 1) {
+        fprintf(stderr, "penstock submit: --draw is for one picture at a time.\n");
+        return false;
+    }
+    if (*options->output_dir && show_clash(files, count, pair)) {
+        fprintf(stderr,
+                "penstock submit: the outputs of %s and %s would have the same names in --output-dir; submit one of "
+                "them by itself, with another folder.\n",
+                pair[0], pair[1]);
+        return false;
+    }
+    return true;
+}
+
 int command_submit(int argc, char **argv)
 {
     static const char *positional[FILES_MAX];
@@ -316,16 +339,7 @@ int command_submit(int argc, char **argv)
         options.model = *files++;
         line.count--;
     }
-    if (!*options.model || (line.count == 0 && options.request.inputs.count == 0)) {
-        fprintf(stderr, "penstock submit: name a model and at least one file or --input NAME=FILE; penstock models "
-                        "lists the models.\n");
-        line.exit = EXIT_USAGE;
-    } else if (*options.draw && line.count != 1) {
-        fprintf(stderr, "penstock submit: --draw is for one picture at a time.\n");
-        line.exit = EXIT_USAGE;
-    } else {
-        line.exit = submit(&options, files, line.count);
-    }
+    line.exit = options_agree(&options, files, line.count) ? submit(&options, files, line.count) : EXIT_USAGE;
     settings_free(line.store);
     return line.exit;
 }

@@ -170,12 +170,48 @@ static void safe_name(char *text)
     }
 }
 
-enum pen_status show_save(const struct show *show, const char *what, const pen_result *result, struct pen_error *reterr)
+/* The file's name without folders and extension. Returns where it begins. */
+static const char *stem_of(const char *what, int *ret_length)
 {
-    enum pen_status status = PEN_OK;
     const char *slash = strrchr(what, '/');
     const char *base = slash ? slash + 1 : what;
     const char *dot = strrchr(base, '.');
+    *ret_length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    return base;
+}
+
+static int by_stem(const void *a, const void *b)
+{
+    int one_length, other_length;
+    const char *one = stem_of(*(const char *const *)a, &one_length);
+    const char *other = stem_of(*(const char *const *)b, &other_length);
+    int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));
+    return order ? order : one_length - other_length;
+}
+
+bool show_clash(const char *const *files, size_t count, const char *ret_pair[2])
+{
+    const char **sorted = count > 1 ? malloc(count * sizeof *sorted) : NULL;
+    bool found = false;
+    if (!sorted) {
+        return false;
+    }
+    memcpy(sorted, files, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_stem);
+    for (size_t i = 1; i < count && !found; i++) {
+        found = by_stem(&sorted[i - 1], &sorted[i]) == 0;
+        ret_pair[0] = sorted[i - 1];
+        ret_pair[1] = sorted[i];
+    }
+    free(sorted);
+    return found;
+}
+
+enum pen_status show_save(const struct show *show, const char *what, const pen_result *result, struct pen_error *reterr)
+{
+    enum pen_status status = PEN_OK;
+    int stem_length;
+    const char *stem = stem_of(what, &stem_length);
     if (mkdir(show->output_dir, 0777) != 0 && errno != EEXIST) {
         return pen_error_set(reterr, PEN_ERR_IO, "%s: cannot make the folder: %s.", show->output_dir, strerror(errno));
     }
@@ -184,8 +220,7 @@ enum pen_status show_save(const struct show *show, const char *what, const pen_r
         const struct pen_tensor *t = pen_result_output(result, i);
         snprintf(name, sizeof name, "%s", t->name);
         safe_name(name);
-        int length = snprintf(path, sizeof path, "%s/%.*s.%s.npy", show->output_dir,
-                              dot && dot != base ? (int)(dot - base) : (int)strlen(base), base, name);
+        int length = snprintf(path, sizeof path, "%s/%.*s.%s.npy", show->output_dir, stem_length, stem, name);
         status = length < (int)sizeof path
                      ? npy_save(path, t, reterr)
                      : pen_error_set(reterr, PEN_ERR_INVALID, "%s: the path is too long.", show->output_dir);

@@ -42,4 +42,7 @@ cJSON *show_explanation_json(const struct pen_explanation *e);
 enum pen_status show_save(const struct show *show, const char *what, const pen_result *result,
                           struct pen_error *reterr);
 
+/* True: two of the files have one stem, so that the outputs of the second would take the place of the first one's. */
+bool show_clash(const char *const *files, size_t count, const char *ret_pair[2]);
+
 #endif

@@ -142,6 +142,16 @@ Test(command, submit_writes_npy_and_takes_it_back)
     cr_assert(strstr(out, "l13") != NULL, "%s", out);
 }
 
+Test(command, submit_writes_no_output_over_another)
+{
+    char folder[FOLDER_PATH_BYTES + 16];
+    snprintf(folder, sizeof folder, "%s/none", dir);
+    cr_assert_eq(RUN("submit", "echo", picture, "a/x.png", "x.jpg", "--output-dir", folder), 2, "%s", err);
+    cr_assert(strstr(err, "a/x.png") && strstr(err, "x.jpg") && strstr(err, "--output-dir"), "%s", err);
+    cr_assert_neq(access(folder, F_OK), 0, "nothing is done");
+    cr_assert_eq(RUN("submit", "echo", picture, picture), 0, "without files of outputs they may: %s", err);
+}
+
 Test(command, exit_codes_say_what_went_wrong)
 {
     cr_assert_eq(RUN("submit"), 2);
