@@ -94,12 +94,20 @@ static enum pen_status line_apply(struct reader *reader, const char *line, size_
     return setting_apply(setting, value, value_bytes, true, where, reader->options, reader->store, reterr);
 }
 
+/* The mark with which some editors begin a file of UTF-8. */
+static size_t mark_bytes(const char *text, size_t bytes)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return bytes >= sizeof mark - 1 && memcmp(text, mark, sizeof mark - 1) == 0 ? sizeof mark - 1 : 0;
+}
+
 enum pen_status settings_apply_text(const struct settings_program *program, const char *path, const char *text,
                                     size_t bytes, void *options, struct settings_store *store, struct pen_error *reterr)
 {
     struct reader reader = {.program = program, .path = path, .options = options, .store = store};
     enum pen_status status = PEN_OK;
     const char *end = text + bytes;
+    text += mark_bytes(text, bytes);
     while (status == PEN_OK && text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *stop = newline ? newline : end;

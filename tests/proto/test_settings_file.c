@@ -41,6 +41,8 @@ Test(settings_file, lines_comments_quotes_and_blanks)
     cr_assert_eq(apply("name = tcp://h:1#frag"), PEN_OK);
     cr_assert_str_eq(options.name, "tcp://h:1#frag");
     cr_assert_eq(apply(""), PEN_OK);
+    cr_assert_eq(apply("\xef\xbb\xbflimit = 9"), PEN_OK, "with the mark of an editor: %s", error.text);
+    cr_assert_eq(options.limit, 9);
 }
 
 static void refused(const char *text, const char *expected)
