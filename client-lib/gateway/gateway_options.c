@@ -98,9 +98,15 @@ enum pen_status gateway_options_check(struct gateway_options *options, struct pe
     if (strpbrk(options->cors, "\r\n ") || strlen(options->cors) > 250)
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "--cors is one origin of at most 250 characters, such as https://shop.example, or *");
-    const char *far = !host_is_local(options->http)                                         ? options->http
-                      : strcmp(options->grpc, "none") != 0 && !host_is_local(options->grpc) ? options->grpc
-                                                                                            : NULL;
+    bool grpc = strcmp(options->grpc, "none") != 0;
+    enum pen_status status = listen_check(options->http, reterr);
+    if (status == PEN_OK && grpc)
+        status = listen_check(options->grpc, reterr);
+    if (status != PEN_OK)
+        return status;
+    const char *far = !host_is_local(options->http)           ? options->http
+                      : grpc && !host_is_local(options->grpc) ? options->grpc
+                                                              : NULL;
     if (!options->allow_remote && !*options->tokens && far)
         return pen_error_set(reterr, PEN_ERR_INVALID,
                              "%s can be reached from other machines and nobody would be asked who they are; add "

@@ -451,6 +451,9 @@ def start_up(folder):
     check(run("--version").returncode == 0 and run("--help").stdout.startswith("Usage"), "--version and --help", run("--help").stdout[:80])
     check(re.search(r"--grpc .*\n(.*\n){1,3}.*127\.0\.0\.1:8001", run("--help").stdout), "gRPC is on without a word", run("--help").stdout)
     check(run("--http", "0.0.0.0:*").returncode == 2, "strangers are not let in by mistake")
+    for address in ("5797", "::1:5797", "localhost:5797", "127.0.0.1:99999"):
+        check("is no address to listen at" in run("--http", address).stderr, f"an address that is none: {address}")
+    check("is no address to listen at" in run("--http", "127.0.0.1:*", "--grpc", "8001").stderr, "nor one of gRPC")
     check(run("--http", "nowhere").returncode == 2 and run("--max-body", "3GiB").returncode == 2, "wrong settings")
     check(run("--key", str(folder / "none.key"), "--broker-key", "00").returncode == 2, "a key that is not there")
 

@@ -43,16 +43,28 @@ static bool parse(const char *address, struct sockaddr_storage *ret_socket, sock
     return (six ? inet_pton(AF_INET6, host, &sixth->sin6_addr) : inet_pton(AF_INET, host, &four->sin_addr)) == 1;
 }
 
+static enum pen_status no_address(const char *address, struct pen_error *reterr)
+{
+    return pen_error_set(reterr, PEN_ERR_INVALID,
+                         "%s is no address to listen at; one looks like 127.0.0.1:8000 or [::1]:8000 (port * lets the "
+                         "system choose)",
+                         address);
+}
+
+enum pen_status listen_check(const char *address, struct pen_error *reterr)
+{
+    struct sockaddr_storage to;
+    socklen_t size;
+    return parse(address, &to, &size) ? PEN_OK : no_address(address, reterr);
+}
+
 enum pen_status listen_at(const char *address, int *ret_fd, struct pen_error *reterr)
 {
     struct sockaddr_storage to;
     socklen_t size;
     int one = 1;
     if (!parse(address, &to, &size))
-        return pen_error_set(reterr, PEN_ERR_INVALID,
-                             "%s is no address to listen at; one looks like 127.0.0.1:8000 or [::1]:8000 (port * lets "
-                             "the system choose)",
-                             address);
+        return no_address(address, reterr);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
         bind(fd, (const struct sockaddr *)&to, size) == 0 && listen(fd, BACKLOG) == 0) {
