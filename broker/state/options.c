@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "address.h"
+#include "endpoints.h"
 #include "metrics.h"
 #include "redis_tls.h"
 #include "fair_queue.h"
@@ -231,6 +232,10 @@ static enum pen_status check_endpoint(const struct options *options, const char 
                                                 : strncasecmp(endpoint, "ipc://", 6) != 0)
         return pen_error_set(reterr, PEN_ERR_INVALID, "%s %.200s: it must be one tcp://address:port or ipc://path",
                              flag, endpoint);
+    if (!endpoint_port_fits(endpoint))
+        return pen_error_set(reterr, PEN_ERR_INVALID,
+                             "%s %.200s: a port is a number from 1 to 65535, or * (the system chooses)", flag,
+                             endpoint);
     if (options->allow_remote || *options->key || is_local(endpoint))
         return PEN_OK;
     return pen_error_set(reterr, PEN_ERR_DENIED,

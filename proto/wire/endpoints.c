@@ -2,9 +2,11 @@
 #include "endpoints.h"
 
 #include <netdb.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 static bool endpoints_have(const struct endpoints *endpoints, const char *text)
@@ -26,6 +28,14 @@ static bool endpoints_add(struct endpoints *endpoints, const char *text)
     return copy != NULL;
 }
 
+bool endpoint_port_fits(const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+    if (strncasecmp(endpoint, "tcp://", 6) != 0 || !colon || colon[1 + strspn(colon + 1, "0123456789")] != '\0')
+        return true;
+    return strlen(colon + 1) < 10 && strtoul(colon + 1, NULL, 10) <= UINT16_MAX;
+}
+
 static enum pen_status entry_add(struct endpoints *endpoints, const char *from, size_t bytes, struct pen_error *reterr)
 {
     char text[ENDPOINTS_ONE_BYTES_MAX + 1];
@@ -43,6 +53,9 @@ static enum pen_status entry_add(struct endpoints *endpoints, const char *from, 
                              "broker endpoint \"%s\" must look like tcp://127.0.0.1:5550 or ipc:///run/penstock; "
                              "several are separated by commas.",
                              text);
+    if (!endpoint_port_fits(text))
+        return pen_error_set(reterr, PEN_ERR_INVALID, "broker endpoint \"%s\": a port is a number from 1 to %u.", text,
+                             UINT16_MAX);
     if (endpoints->count == ENDPOINTS_MAX && !endpoints_have(endpoints, text))
         return pen_error_set(reterr, PEN_ERR_INVALID, "a list of brokers has at most %u entries; \"%s\" is beyond.",
                              ENDPOINTS_MAX, text);

@@ -26,6 +26,9 @@ struct endpoints {
    is malformed, or says that the list is too long. */
 enum pen_status endpoints_parse(const char *list, struct endpoints *ret_endpoints, struct pen_error *reterr);
 
+/* False: tcp:// and a number that is no port. (ZeroMQ takes what is left of it: of 99999 port 34463.) */
+bool endpoint_port_fits(const char *endpoint);
+
 enum endpoint_names {
     ENDPOINT_NAMES_REPLACED,
     ENDPOINT_NAMES_KEPT, /* keeps the name, behind all addresses */

@@ -333,6 +333,7 @@ Test(options, one_address_cannot_hide_behind_another)
     struct pen_error error = {.status = PEN_OK};
     static const char *const bad[] = {"tcp://127.0.0.1:1;0.0.0.0:1",
                                       "tcp://0.0.0.0:1;127.0.0.1:1",
+                                      "tcp://127.0.0.1:99999",
                                       "inproc://x",
                                       "udp://127.0.0.1:1",
                                       "127.0.0.1:1",

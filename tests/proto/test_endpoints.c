@@ -36,6 +36,10 @@ Test(endpoints, an_entry_that_is_none_is_named)
     refused("tcp://a:1,nonsense", "\"nonsense\"");
     refused("tcp://a:1,", "\"\"");
     refused("", "tcp://127.0.0.1:5550");
+    refused("tcp://a:1,tcp://127.0.0.1:65536", "65536\": a port is a number from 1 to 65535");
+    refused("TCP://127.0.0.1:99999999999999999999", "a port is a number");
+    cr_expect(endpoint_port_fits("tcp://[::1]:65535") && endpoint_port_fits("tcp://127.0.0.1:*") &&
+              endpoint_port_fits("ipc:///run/a:99999"));
 }
 
 Test(endpoints, lists_have_caps)

@@ -244,6 +244,7 @@ def refusals():
     refused(penstock.DtypeError, lambda: make(inputs={"x": np.zeros(1, "datetime64[s]")}), "dates")
     refused(penstock.InvalidError, lambda: make(inputs={"x": penstock.Tensor("f32", (3,), b"1234")}), "bytes that do not fit")
     refused(penstock.InvalidError, lambda: penstock.Client("localhost:5550"), "an endpoint without its transport")
+    refused(penstock.InvalidError, lambda: penstock.Client("tcp://127.0.0.1:99999"), "a port that is none")
     refused(penstock.InvalidError, lambda: penstock.Client(broker_key="ab" * 32), "a broker's key without one's own")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "key")

@@ -21,6 +21,9 @@ def parse_endpoints(text: str) -> List[str]:
     for entry in (part.strip(" \t") for part in text.split(",")):
         if "://" not in entry or "\0" in entry or len(entry.encode()) > _ONE_BYTES_MAX:
             raise InvalidError(f'broker endpoint "{entry[:60]}" must look like tcp://127.0.0.1:5550 or ipc:///run/penstock; several are separated by commas.')
+        port = entry.rpartition(":")[2]
+        if entry.lower().startswith("tcp://") and port.isdecimal() and int(port) > 65535:  # ZeroMQ takes what is left of it
+            raise InvalidError(f'broker endpoint "{entry}": a port is a number from 1 to 65535.')
         if entry not in found:
             found.append(entry)
     if len(found) > _MOST:
