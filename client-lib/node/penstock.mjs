@@ -8,10 +8,12 @@ const ARRAYS = {
   BOOL: Uint8Array, UINT8: Uint8Array, UINT16: Uint16Array, UINT32: Uint32Array, UINT64: BigUint64Array, INT8: Int8Array, INT16: Int16Array,
   INT32: Int32Array, INT64: BigInt64Array, FP16: Uint16Array, BF16: Uint16Array, FP32: Float32Array, FP64: Float64Array,
 };
-const DATATYPES = new Map([
-  [Uint8Array, 'UINT8'], [Uint8ClampedArray, 'UINT8'], [Uint16Array, 'UINT16'], [Uint32Array, 'UINT32'], [BigUint64Array, 'UINT64'], [Int8Array, 'INT8'],
-  [Int16Array, 'INT16'], [Int32Array, 'INT32'], [BigInt64Array, 'INT64'], [Float32Array, 'FP32'], [Float64Array, 'FP64'],
-]);
+// By the names of typed arrays, which are the same in other realms (frames, Jest) and for a Buffer.
+const DATATYPES = {
+  Uint8Array: 'UINT8', Uint8ClampedArray: 'UINT8', Uint16Array: 'UINT16', Uint32Array: 'UINT32', BigUint64Array: 'UINT64', Int8Array: 'INT8', Int16Array: 'INT16',
+  Int32Array: 'INT32', BigInt64Array: 'INT64', Float16Array: 'FP16', Float32Array: 'FP32', Float64Array: 'FP64',
+};
+const LONGEST_TIMER = 2 ** 31 - 1; // setTimeout ends at once beyond it
 const WITHOUT_JSON = new Set(['FP16', 'BF16', 'INT64', 'UINT64']); // no form in JSON, or not all digits in JavaScript's
 const utf8 = new TextEncoder();
 const text = new TextDecoder();
@@ -37,7 +39,7 @@ function refuse(name, why) {
 }
 
 function datatypeOf(name, data) {
-  const found = DATATYPES.get(data.constructor);
+  const found = ArrayBuffer.isView(data) && DATATYPES[data[Symbol.toStringTag]];
   if (found) return found;
   const first = Array.isArray(data) ? data.flat(Infinity)[0] : undefined;
   if (typeof first === 'string' || first instanceof Uint8Array) return 'BYTES';
@@ -51,8 +53,8 @@ function flat(data) {
   return Array.isArray(data) ? data.flat(Infinity) : data;
 }
 
-function packTexts(elements) {
-  const parts = elements.map((one) => (typeof one === 'string' ? utf8.encode(one) : one));
+function packTexts(name, elements) {
+  const parts = elements.map((one) => (typeof one === 'string' ? utf8.encode(one) : one instanceof Uint8Array ? one : refuse(name, `a text is a string or a Uint8Array, not ${String(one)}`)));
   const packed = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0));
   const view = new DataView(packed.buffer);
   let at = 0;
@@ -77,17 +79,38 @@ function unpackTexts(bytes, raw) {
   return found;
 }
 
+/** Plain elements as a typed array. What the datatype cannot hold is refused, where the typed array would wrap or cut it. */
+function numbersOf(name, datatype, elements) {
+  if (datatype.endsWith('F16') || datatype === 'FP16') refuse(name, `${datatype} needs a Uint16Array with the bits of the numbers`);
+  const wide = datatype.endsWith('INT64');
+  const array = new ARRAYS[datatype](elements.length);
+  elements.forEach((given, i) => {
+    const one = datatype === 'BOOL' && typeof given === 'boolean' ? Number(given) : wide && Number.isSafeInteger(given) ? BigInt(given) : given;
+    const known = typeof one === (wide ? 'bigint' : 'number');
+    if (known) array[i] = one;
+    const kept = datatype.startsWith('FP') ? Number.isFinite(array[i]) || !Number.isFinite(one) : array[i] === one && !(datatype === 'BOOL' && one > 1);
+    if (!known || !kept) refuse(name, `${datatype} cannot hold ${String(given)}`);
+  });
+  return array;
+}
+
+function isOf(datatype, tag) {
+  return tag === ARRAYS[datatype].name || (tag === 'Uint8ClampedArray' && ARRAYS[datatype] === Uint8Array) || (tag === 'Float16Array' && datatype === 'FP16');
+}
+
 /** The bytes of an input, not copied when it is a typed array of its datatype. */
 function bytesOf(name, datatype, data) {
-  if (datatype === 'BYTES') return packTexts(flat(data));
-  const Kind = ARRAYS[datatype] ?? refuse(name, `there is no datatype "${datatype}"`);
-  if (!ArrayBuffer.isView(data)) data = Kind.from(flat(data));
-  else if (data.BYTES_PER_ELEMENT !== Kind.BYTES_PER_ELEMENT) refuse(name, `a ${data.constructor.name} has no ${datatype} elements`);
+  const plain = !ArrayBuffer.isView(data);
+  if (plain && !Array.isArray(data)) refuse(name, 'its data is neither an array nor a typed array');
+  if (datatype === 'BYTES') return packTexts(name, plain ? flat(data) : [data]);
+  if (!ARRAYS[datatype]) refuse(name, `there is no datatype "${datatype}"`);
+  if (plain) data = numbersOf(name, datatype, flat(data));
+  else if (!isOf(datatype, data[Symbol.toStringTag])) refuse(name, `a ${data[Symbol.toStringTag]} has no ${datatype} elements`);
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 function inputOf(name, given, json) {
-  if (!given || given.data === undefined || !Array.isArray(given.shape)) refuse(name, 'it needs { data, shape }');
+  if (!given || given.data === undefined || given.data === null || !Array.isArray(given.shape)) refuse(name, 'it needs { data, shape }');
   const datatype = given.datatype ?? datatypeOf(name, given.data);
   const head = { name, datatype, shape: given.shape.map(Number) };
   if (json && !WITHOUT_JSON.has(datatype)) {
@@ -173,7 +196,7 @@ function headOf(options, inputs, classified) {
   if (provenance !== undefined) head.parameters.penstock_provenance = !!provenance;
   if (debug !== undefined) head.parameters.penstock_debug = !!debug;
   if (needs?.length) head.parameters.penstock_require = needs.join(';');
-  if (timeout !== undefined) head.parameters.timeout = Math.max(1, Math.round(timeout * 1000));
+  if (Number.isFinite(timeout)) head.parameters.timeout = Math.max(1, Math.round(timeout * 1000));
   if (sequence) Object.assign(head.parameters, { sequence_id: sequence.id, sequence_start: !!sequence.start, sequence_end: !!sequence.end });
   if (options.outputs) {
     head.outputs = options.outputs.map((output) => {
@@ -212,7 +235,7 @@ export class Client {
     const stop = new AbortController();
     const forward = () => stop.abort(signal.reason);
     let late = false;
-    const timer = timeout === undefined ? undefined : setTimeout(() => stop.abort((late = true)), timeout);
+    const timer = timeout === undefined || timeout > LONGEST_TIMER ? undefined : setTimeout(() => stop.abort((late = true)), timeout);
     if (signal?.aborted) forward();
     signal?.addEventListener('abort', forward);
     if (this.#token) headers = { ...headers, Authorization: `Bearer ${this.#token}` };

@@ -54,6 +54,15 @@ async function types() {
   check(same((await pool.infer('same_bytes', { x: { data: words, shape: [1, 3] } })).outputs.y.data, words), 'texts');
   const raw = (await pool.infer('same_bytes', { x: { data: [new Uint8Array([255, 0])], shape: [1, 1] } }, { rawTexts: true })).outputs.y.data[0];
   check(same(raw, [255, 0]), 'texts that are none', raw);
+  const plain = [['INT64', [[1, -2n]], [1n, -2n]], ['UINT64', [18446744073709551615n, 0], [18446744073709551615n, 0n]], ['INT8', [-128, 127], [-128, 127]], ['FP32', [NaN, -Infinity], [NaN, -Infinity]],
+    ['BOOL', [1, false], [1, 0]]];
+  for (const [datatype, data, wish] of plain) {
+    const { y } = (await pool.infer(`same_${datatype.toLowerCase()}`, { x: { data, shape: [1, 2], datatype } })).outputs;
+    check(same(y.data, wish), `numbers as ${datatype}`, y);
+  }
+  check(same((await pool.infer('same_uint8', { x: { data: Buffer.from('ab'), shape: [1, 2] } })).outputs.y.data, [97, 98]), 'a Buffer');
+  check(same((await pool.infer('same_fp32', { x: { data: [2, 3], shape: [1, 2], datatype: 'FP32' } }, { timeout: Infinity })).outputs.y.data, [2, 3]), 'an endless time');
+  check(same((await pool.infer('same_fp32', { x: { data: [2, 4], shape: [1, 2], datatype: 'FP32' } }, { timeout: 2 ** 32 })).outputs.y.data, [2, 4]), 'a long time');
   const part = new Float32Array([9, 1, 2, 9]).subarray(1, 3);
   check(same((await pool.infer('same_fp32', { x: { data: part, shape: [1, 2] } })).outputs.y.data, [1, 2]), 'a part of an array');
   const large = new Float32Array(1 << 18).fill(0.5);
@@ -109,6 +118,11 @@ async function errors() {
   await refused(pool.infer('batched', { x: { data: [1, 2], shape: [2] } }), 400, 'datatype');
   await refused(pool.infer('batched', { x: { data: new Float32Array(4), shape: [1, 4], datatype: 'FP64' } }), 400, 'FP64');
   await refused(pool.infer('batched', { x: { data: x.data } }), 400, 'shape');
+  for (const [datatype, data] of [['INT8', [300, 0]], ['UINT8', [-1, 0]], ['INT32', [1.5, 0]], ['INT32', [NaN, 0]], ['INT64', [1.5, 0]], ['INT64', [2n ** 63n, 0n]], ['UINT64', [-1n, 0n]], ['BOOL', [2, 0]],
+    ['FP32', [1e39, 0]], ['FP32', [null, 0]], ['FP32', ['1', 0]], ['FP32', [new Float32Array(2), 0]], ['FP16', [1.5, 0]], ['BF16', [1, 0]], ['BYTES', [1, 'a']], ['INT32', new Float32Array(2)], ['FP32', null],
+    ['FP32', new ArrayBuffer(8)]]) {
+    await refused(pool.infer('same_fp32', { x: { data, shape: [1, 2], datatype } }), 400, 'input "x"');
+  }
   const away = await refused(new Client('http://127.0.0.1:1').live(), 0, 'cannot be reached');
   check(away.retryable, 'it may be there later');
   const before = Date.now();
