@@ -94,6 +94,7 @@ struct entry *entry_new(struct detached_store *detached, struct job_id id, const
     table_insert(&detached->by_id, &entry->by_id, table_hash(&detached->by_id, id.client, id.sequence));
     TAILQ_INSERT_TAIL(&detached->lists[state], entry, in_state);
     detached->count++;
+    tenant_retain(tenant);
     PEN_ASSERT(detached->count <= DETACHED_JOBS_MAX && state < ENTRY_STATES,
                "no more detached jobs are kept than may be");
     return entry;
@@ -130,6 +131,7 @@ void entry_free(struct detached_store *detached, struct entry *entry)
     TAILQ_REMOVE(&detached->lists[entry->state], entry, in_state);
     detached->count--;
     shared_message_release(entry->reply);
+    tenant_release(entry->tenant);
     free(entry);
 }
 

@@ -22,7 +22,7 @@ static struct session *home_of(struct broker *broker, const struct tenant *tenan
         return home;
     home->detached = true;
     home->owner = OWNER_DETACHED;
-    home->tenant = tenant;
+    session_belongs(home, tenant);
     snprintf(home->name, sizeof home->name, "detached");
     return home;
 }

@@ -37,6 +37,7 @@ struct watch *watch_new(struct watches *watches, struct job_id own, struct job_i
                  table_hash(&watches->by_wanted, wanted.client, wanted.sequence));
     TAILQ_INSERT_TAIL(&watches->all, watch, in_all);
     watches->count++;
+    tenant_retain(tenant);
     return watch;
 }
 
@@ -46,6 +47,7 @@ void watch_free(struct watches *watches, struct watch *watch)
     table_remove(&watches->by_wanted, &watch->by_wanted);
     TAILQ_REMOVE(&watches->all, watch, in_all);
     watches->count--;
+    tenant_release(watch->tenant);
     free(watch);
 }
 

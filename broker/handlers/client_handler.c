@@ -118,7 +118,7 @@ static void hello(struct broker *broker, struct message *message, const struct e
     session_connect(&broker->sessions, session, message->peer, message_fd(message), broker->now_us);
     session->transfers = (struct transfer_end){.able = said->bulk, .seals = said->sealed, .session = session};
     session->notices = said->notices;
-    session->tenant = tenant;
+    session_belongs(session, tenant);
     session->identity = identity;
     session_grace(session, said->grace_us ? said->grace_us : (uint64_t)broker->options->grace_us);
     set_name(session, said->name);

@@ -50,7 +50,7 @@ static struct session *session_for(struct broker *broker, uint64_t uuid, const P
     if (!session)
         return NULL;
     session_await(&broker->sessions, session, 0);
-    session->tenant = tenant;
+    session_belongs(session, tenant);
     session->identity = identity;
     session->lost_us = broker->now_us;
     session_grace(session, handed->grace_us > GRACE_US_MIN ? handed->grace_us : GRACE_US_MIN);

@@ -41,6 +41,7 @@ void explained_describe(struct broker *broker, const struct job *job, const stru
     explain_text(e->model, sizeof e->model, model->name);
     e->version = model->version;
     e->tenant = job->session->tenant;
+    e->tenant_serial = e->tenant->serial;
     e->priority = job->priority;
     e->attempts = job->attempts;
     e->alone = job->alone;
@@ -110,7 +111,11 @@ void explain_short(struct broker *broker, const struct session *session, struct 
     if (broker->explain.capacity == 0)
         return;
     struct explained *e = next_entry(&broker->explain);
-    *e = (struct explained){.id = id, .tenant = session->tenant, .status = (uint8_t)status, .cached = text == NULL};
+    *e = (struct explained){.id = id,
+                            .tenant = session->tenant,
+                            .tenant_serial = session->tenant->serial,
+                            .status = (uint8_t)status,
+                            .cached = text == NULL};
     explain_text(e->model, sizeof e->model, model);
     if (text)
         explain_text(e->error, sizeof e->error, text);
@@ -121,8 +126,9 @@ const struct explained *explained_find(const struct explain_ring *ring, struct j
     const struct explained *found = NULL;
     for (size_t i = 0; i < ring->capacity; i++) {
         size_t at = (ring->next + i) % ring->capacity; /* oldest first: the newest of a repeated id counts */
-        if (ring->entries[at].tenant && job_id_equal(ring->entries[at].id, id))
-            found = &ring->entries[at];
+        const struct explained *e = &ring->entries[at];
+        if (e->tenant && e->tenant->serial == e->tenant_serial && job_id_equal(e->id, id))
+            found = e;
     }
     return found;
 }

@@ -12,7 +12,8 @@ struct explained {
     struct job_id id;
     char model[EXPLAIN_NAME_BYTES], worker[EXPLAIN_NAME_BYTES], error[160];
     uint64_t version;
-    const struct tenant *tenant;
+    const struct tenant *tenant; /* NULL: an empty place */
+    uint32_t tenant_serial;      /* another one now: the tenant was forgotten, and with it what it may ask about */
     enum close_reason reason;
     char backend[16];
     uint64_t queue_us, expect_us, compute_us, total_us;

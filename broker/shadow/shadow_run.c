@@ -22,7 +22,7 @@ static struct session *home_of(struct broker *broker, const struct tenant *tenan
         return home;
     home->detached = true; /* of the broker's own: it has no connection and does not end */
     home->owner = OWNER_SHADOW;
-    home->tenant = tenant;
+    session_belongs(home, tenant);
     snprintf(home->name, sizeof home->name, "shadow");
     return home;
 }

@@ -240,7 +240,7 @@ static void read_key(const struct models *models, const struct admit_request *re
     admission->key =
         (struct cache_key){.request = env->digest,
                            .model = content,
-                           .tenant = request->tenant->number,
+                           .tenant = request->tenant->serial,
                            .precision = (uint8_t)admission->demand.precision,
                            .contract = contract_number(admission->demand.error_max, admission->demand.exact)};
 }

@@ -1,10 +1,12 @@
 #include "session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "assertion.h"
 #include "fair_queue.h"
+#include "metrics.h"
 
 #define GRACE_US_MAX (10u * 60u * 1000000u)
 
@@ -47,6 +49,23 @@ static uint32_t weight_of(const struct setting_list *weights, const char *name)
     return weight;
 }
 
+/* A new one, or the place of one that nobody holds; those with a row in the metrics stay. NULL: there is none. */
+static struct tenant *tenant_place(struct sessions *sessions)
+{
+    if (sessions->tenants_count == TENANTS_MAX) {
+        for (uint32_t i = METRICS_TENANTS_MAX; i < TENANTS_MAX; i++)
+            if (sessions->tenants[i]->users == 0)
+                return sessions->tenants[i];
+        return NULL;
+    }
+    struct tenant *tenant = calloc(1, sizeof *tenant);
+    if (!tenant)
+        return NULL;
+    PEN_ASSERT(sessions->tenants_count < TENANTS_MAX, "each tenant has a row");
+    tenant->number = sessions->tenants_count;
+    return sessions->tenants[sessions->tenants_count++] = tenant;
+}
+
 enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
                               struct pen_error *reterr)
 {
@@ -62,16 +81,33 @@ enum pen_status tenant_intern(struct sessions *sessions, const char *name, const
             return PEN_OK;
         }
     }
-    struct tenant *tenant = sessions->tenants_count < TENANTS_MAX ? calloc(1, sizeof *tenant) : NULL;
+    struct tenant *tenant = tenant_place(sessions);
     if (!tenant)
         return pen_error_set(reterr, PEN_ERR_BUSY, "the broker already serves %u tenants, its limit", TENANTS_MAX);
-    tenant->number = sessions->tenants_count;
+    tenant->serial = sessions->tenants_serial++;
     tenant->weight = weight_of(sessions->weights, name);
-    memcpy(tenant->name, name, strlen(name));
-    PEN_ASSERT(sessions->tenants_count < TENANTS_MAX, "each tenant has a row");
-    sessions->tenants[sessions->tenants_count++] = tenant;
+    snprintf(tenant->name, sizeof tenant->name, "%s", name);
     *ret_tenant = tenant;
     return PEN_OK;
+}
+
+/* The count of users is not what the const is about: who holds a tenant changes nothing of it. */
+void tenant_retain(const struct tenant *tenant)
+{
+    ((struct tenant *)(uintptr_t)tenant)->users++;
+}
+
+void tenant_release(const struct tenant *tenant)
+{
+    PEN_ASSERT(tenant->users > 0, "who lets a tenant go has held it");
+    ((struct tenant *)(uintptr_t)tenant)->users--;
+}
+
+void session_belongs(struct session *session, const struct tenant *tenant)
+{
+    tenant_retain(tenant);
+    tenant_release(session->tenant);
+    session->tenant = tenant;
 }
 
 void sessions_weights(struct sessions *sessions, const struct setting_list *weights)
@@ -110,6 +146,7 @@ struct session *session_new(struct sessions *sessions, uint64_t uuid)
         return NULL;
     session->uuid = uuid;
     session->tenant = sessions->tenants[0];
+    tenant_retain(session->tenant);
     TAILQ_INIT(&session->live);
     TAILQ_INIT(&session->kept);
     table_insert(&sessions->by_uuid, &session->by_uuid, table_hash(&sessions->by_uuid, uuid, 0));
@@ -153,6 +190,7 @@ void session_free(struct sessions *sessions, struct session *session)
     await_no_more(sessions, session);
     effect_drop(&session->gone);
     effect_drop(&session->room);
+    tenant_release(session->tenant);
     free(session);
 }
 

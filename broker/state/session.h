@@ -27,7 +27,9 @@
 #define SESSION_NAME_BYTES 64u
 
 struct tenant {
-    uint32_t number; /* 0 = "default" */
+    uint32_t number; /* 0 = "default"; of one that was forgotten it goes to another */
+    uint32_t serial; /* no other tenant of this broker ever has it */
+    uint32_t users;  /* sessions and other records that hold it */
     uint32_t weight; /* in fair sharing */
     char name[TENANT_BYTES_MAX + 1];
 };
@@ -75,7 +77,7 @@ struct sessions {
     uint64_t kept_count, kept_bytes, kept_bytes_max, kept_age_us;
     uint64_t dropped_unsent; /* replies dropped before their clients could read them */
     struct tenant *tenants[TENANTS_MAX];
-    uint32_t tenants_count;
+    uint32_t tenants_count, tenants_serial;
     const struct setting_list *weights; /* borrowed: "NAME=N"; NULL = all 1 */
 };
 
@@ -86,9 +88,14 @@ enum pen_status sessions_init(struct sessions *sessions, struct jobs *jobs, uint
 void sessions_weights(struct sessions *sessions, const struct setting_list *weights);
 void sessions_fini(struct sessions *sessions); /* frees all sessions; they must have no live jobs */
 
-/* PEN_ERR_INVALID for a name outside [A-Za-z0-9._-]{0,64} ("" is "default"), PEN_ERR_BUSY beyond TENANTS_MAX. */
+/*
+ * PEN_ERR_INVALID for a name outside [A-Za-z0-9._-]{0,64} ("" is "default"). Beyond TENANTS_MAX a tenant that nobody holds
+ * makes room; PEN_ERR_BUSY when all are held. Who keeps *ret_tenant beyond the next call holds it.
+ */
 enum pen_status tenant_intern(struct sessions *sessions, const char *name, const struct tenant **ret_tenant,
                               struct pen_error *reterr);
+void tenant_retain(const struct tenant *tenant);
+void tenant_release(const struct tenant *tenant);
 
 /* NULL: there is none. */
 struct session *session_find(const struct sessions *sessions, uint64_t uuid);
@@ -96,6 +103,8 @@ struct session *session_by_peer(const struct sessions *sessions, uint32_t peer);
 struct session *session_new(struct sessions *sessions, uint64_t uuid); /* NULL: no memory or SESSIONS_MAX */
 void session_free(struct sessions *sessions,
                   struct session *session); /* drops its kept replies; `live` must be empty */
+
+void session_belongs(struct session *session, const struct tenant *tenant); /* holds it instead of the one before */
 
 /* Its jobs were taken over from another broker, so many bytes more of them; it counts as awaited until its client comes or
    the session ends. */

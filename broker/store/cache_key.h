@@ -14,7 +14,7 @@
 
 struct cache_key {
     struct digest request, model;
-    uint32_t tenant;   /* number of an interned tenant: each tenant has its own */
+    uint32_t tenant;   /* serial of an interned tenant: each tenant has its own */
     uint8_t precision; /* enum precision that the job demands */
     uint64_t contract; /* contract_number of the job and its model: answers of unlike contracts are kept apart */
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cache_memory.h"
+#include "metrics.h"
 #include "patch.h"
 #include "session.h"
 #include "wire.h"
@@ -116,6 +117,39 @@ Test(session, tenants_are_interned_and_checked)
     cr_assert_eq(a, b);
     cr_assert_eq(tenant_intern(&sessions, "a:b", &b, &error), PEN_ERR_INVALID,
                  "a colon would run into the key in Redis");
+    sessions_fini(&sessions);
+    jobs_fini(&jobs);
+}
+
+Test(session, a_tenant_that_nobody_holds_makes_room_for_another)
+{
+    struct jobs jobs;
+    struct sessions sessions;
+    struct pen_error error = {.status = PEN_OK};
+    const struct tenant *tenant = NULL, *first = NULL, *held = NULL;
+    char name[32];
+    jobs_init(&jobs);
+    sessions_init(&sessions, &jobs, 1000, 1000);
+    cr_assert_eq(tenant_intern(&sessions, "first", &first, &error), PEN_OK);
+    for (uint32_t i = 0; i < 3 * TENANTS_MAX; i++) {
+        snprintf(name, sizeof name, "t%u", i);
+        cr_assert_eq(tenant_intern(&sessions, name, &tenant, &error), PEN_OK, "%s: %s", name, error.text);
+        cr_assert_str_eq(tenant->name, name);
+        cr_assert(i == 0 || tenant->serial == i + 2, "a number of its own");
+        if (i == 100)
+            tenant_retain(held = tenant);
+    }
+    cr_expect_str_eq(held->name, "t100", "somebody holds it");
+    cr_expect_str_eq(first->name, "first", "metrics have a row for it");
+    for (uint32_t i = METRICS_TENANTS_MAX; i < TENANTS_MAX; i++)
+        tenant_retain(sessions.tenants[i]);
+    cr_expect_eq(tenant_intern(&sessions, "one_more", &tenant, &error), PEN_ERR_BUSY);
+    cr_expect(strstr(error.text, "1024 tenants"), "%s", error.text);
+    tenant_release(held);
+    cr_expect_eq(tenant_intern(&sessions, "one_more", &tenant, &error), PEN_ERR_BUSY, "it is held twice");
+    tenant_release(held);
+    cr_expect_eq(tenant_intern(&sessions, "one_more", &tenant, &error), PEN_OK);
+    cr_expect_eq(tenant, held);
     sessions_fini(&sessions);
     jobs_fini(&jobs);
 }

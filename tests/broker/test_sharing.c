@@ -153,6 +153,40 @@ Test(sharing, tenants_share_nothing)
     desk_free(desk);
 }
 
+/* A client of the tenant submits the job, has its answer and leaves. True: it was answered without a worker. */
+static bool comes_and_goes(struct desk *desk, const char *tenant, uint64_t uuid)
+{
+    uint8_t meta[WIRE_META_BYTES];
+    desk_say_client(desk, 3, envelope_make(FRAME_CLIENT_HELLO), meta, wire_client_hello(meta, uuid, tenant, 0), 0);
+    struct sent *welcome = desk_next(&desk->clients, FRAME_WELCOME);
+    cr_assert(welcome && welcome->env.status == PEN_OK, "%s is let in", tenant);
+    desk_submit(desk, 3, &(struct wire_job){.id = {uuid, 1}, .model = "m", .fill = 5});
+    bool runs = desk_next(&desk->workers, FRAME_SUBMIT) != NULL;
+    if (runs)
+        desk_result(desk, 901, (struct job_id){uuid, 1}, 6, 42);
+    cr_assert_not_null(desk_next(&desk->clients, FRAME_RESULT));
+    desk_say_client(desk, 3, envelope_make(FRAME_GOODBYE), NULL, 0, 0);
+    return !runs;
+}
+
+Test(sharing, a_tenant_that_takes_anothers_place_has_nothing_of_it)
+{
+    struct desk *desk = ready_desk();
+    char tenant[32];
+    while (desk_next(&desk->clients, FRAME_WELCOME))
+        ;
+    for (uint32_t i = 0; i < TENANTS_MAX + 200; i++) {
+        snprintf(tenant, sizeof tenant, "t%u", i);
+        cr_assert(!comes_and_goes(desk, tenant, 0x1000 + i), "%s gets another tenant's answer", tenant);
+    }
+    cr_expect(comes_and_goes(desk, "t5", 0x9000), "the first ones are known for good");
+    cr_expect(comes_and_goes(desk, tenant, 0x9001), "the last one is known");
+    Penstock__ControlReply *reply = desk_ask(desk, "explain", "0000000000009001-1", NULL);
+    cr_expect(reply->explanation && strcmp(reply->explanation->tenant, tenant) == 0);
+    penstock__control_reply__free_unpacked(reply, NULL);
+    desk_free(desk);
+}
+
 Test(sharing, a_replaced_model_never_answers_from_its_past)
 {
     struct desk *desk = ready_desk();
