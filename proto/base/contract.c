@@ -1,5 +1,6 @@
 #include "contract.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,15 @@
 
 #define BOUND "max_relative_error="
 
+/* With a point, whatever the program around the library has told setlocale(). False: no memory. */
 static bool bound_parse(const char *text, double *ret_bound)
 {
     char *end = NULL;
-    double bound = strtod(text, &end);
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!plain)
+        return false;
+    double bound = strtod_l(text, &end, plain);
+    freelocale(plain);
     *ret_bound = bound;
     return end != text && *end == '\0' && isfinite(bound) && bound > 0.0;
 }
