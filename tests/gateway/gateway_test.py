@@ -352,6 +352,7 @@ def framing(gateway):
            HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n": 400, HEAD + b"Host: b\r\n\r\n": 400, HEAD + b"X: " + b"y" * 20000: 431,
            HEAD + b"".join(b"X%d: y\r\n" % i for i in range(120)) + b"\r\n": 431, HEAD + b"Expect: more\r\n\r\n": 417, HEAD + b"X: \x00\r\n\r\n": 400,
            b"GET /%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n": 404, b"GET /v2/models/%00 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n": 404,
+           b"\x16\x03\x01\x02\x00\x01": 400, b"\0": 400,  # TLS, and nothing of the kind: told at once
            b"GET /v2 HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n": 421}
     for text, status in bad.items():
         answer = gateway.say(text)

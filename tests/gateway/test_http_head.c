@@ -127,3 +127,13 @@ Test(http_head, chunks_come_together)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         cr_assert(!unchunk(bad[i], 100, to), "%s", bad[i]);
 }
+
+Test(http_head, what_begins_no_request_is_told_from_its_first_byte)
+{
+    cr_expect_null(http_head_begins("", 0));
+    cr_expect_null(http_head_begins("G", 1));
+    cr_expect_null(http_head_begins("\r\n", 2));
+    cr_expect(strstr(http_head_begins("\x16\x03\x01", 3), "without TLS"));
+    cr_expect(strstr(http_head_begins("\0", 1), "a method"));
+    cr_expect(strstr(http_head_begins(" GET", 4), "a method"));
+}

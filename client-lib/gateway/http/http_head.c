@@ -25,6 +25,16 @@ size_t http_head_end(const char *text, size_t bytes)
     return 0;
 }
 
+#define TLS_HANDSHAKE 0x16 /* RFC 8446, 5.1: the first byte of a ClientHello */
+
+const char *http_head_begins(const char *text, size_t bytes)
+{
+    if (bytes == 0 || is_token_char(text[0]) || text[0] == '\r' || text[0] == '\n')
+        return NULL;
+    return text[0] == TLS_HANDSHAKE ? "this address speaks HTTP without TLS: ask http://, or put a proxy before it"
+                                    : "the request does not begin with a method";
+}
+
 /* The next line without its end, which becomes zeros. */
 static char *take_line(char **at, const char *end)
 {

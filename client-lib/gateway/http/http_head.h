@@ -31,6 +31,9 @@ struct http_head {
 /* Where the head ends, the empty line included; 0: not yet. */
 size_t http_head_end(const char *text, size_t bytes);
 
+/* Of the first bytes of a head: NULL, or the sentence of a 400 where no request begins so, which need not be waited for. */
+const char *http_head_begins(const char *text, size_t bytes);
+
 /* text: [bytes] as http_head_end says. NULL: well; else the sentence of a 400, or of *ret_status where that is set to another one. */
 const char *http_head_parse(char *text, size_t bytes, struct http_head *ret_head, unsigned *ret_status);
 

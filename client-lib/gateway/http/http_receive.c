@@ -92,6 +92,9 @@ enum http_progress http_receive_head(struct http_work *work, int fd, size_t head
         size_t bytes = http_head_end(work->text, work->used);
         if (bytes)
             return head_done(work, bytes, body_max, ret_why);
+        const char *why = http_head_begins(work->text, work->used);
+        if (why)
+            return bad(work, 400, why, ret_why);
         if (work->used >= head_max || (work->used == work->size && !text_grow(work, head_max)))
             return bad(work, 431, "the request's headers are larger than --max-head allows", ret_why);
         enum http_progress progress = receive(work, fd, work->text + work->used, work->size - work->used, &count);
