@@ -35,8 +35,8 @@ static const struct settings_program program = {
     .about =
         "Measures the kernels a backend may choose among on the products of these models, and keeps the fastest of "
         "each class in the folder --vk-cache-dir, for this device, driver and precision.",
-    .after =
-        "JSON keys: backend, device, precision, stored, classes[{products, shape, by_rule, chosen, us{family: time}}].",
+    .after = "JSON keys: backend, device, precision, stored, classes[{products, shape, by_rule, chosen, us{family: "
+             "time}, wrong[]}].",
     .table = table,
     .variables = tool_variables,
 };
@@ -79,16 +79,24 @@ static void row_print(void *context, const struct pen_tune_row *row)
         for (size_t i = 0; i < row->time_count; i++) {
             printf(" %s %.1f", row->times[i].family, row->times[i].us);
         }
-        printf(" us: %s%s\n", row->chosen, strcmp(row->chosen, row->by_rule) == 0 ? "" : " (not what the rules take)");
+        printf(" us: %s%s", row->chosen, strcmp(row->chosen, row->by_rule) == 0 ? "" : " (not what the rules take)");
+        for (size_t i = 0; i < row->wrong_count; i++) {
+            printf("%s%s", i == 0 ? "; left out, as their results are wrong here: " : ", ", row->wrong[i]);
+        }
+        printf("\n");
         return;
     }
-    cJSON *o = cJSON_CreateObject(), *us = cJSON_AddObjectToObject(o, "us");
+    cJSON *o = cJSON_CreateObject(), *us = cJSON_AddObjectToObject(o, "us"),
+          *wrong = cJSON_AddArrayToObject(o, "wrong");
     cJSON_AddStringToObject(o, "products", row->products);
     cJSON_AddStringToObject(o, "shape", row->shape);
     cJSON_AddStringToObject(o, "by_rule", row->by_rule);
     cJSON_AddStringToObject(o, "chosen", row->chosen);
     for (size_t i = 0; i < row->time_count; i++) {
         cJSON_AddNumberToObject(us, row->times[i].family, row->times[i].us);
+    }
+    for (size_t i = 0; i < row->wrong_count; i++) {
+        cJSON_AddItemToArray(wrong, cJSON_CreateString(row->wrong[i]));
     }
     cJSON_AddItemToArray(t->classes, o);
 }

@@ -7,11 +7,13 @@
 #include <time.h>
 
 #include "backend/vulkan/single.h"
+#include "backend/vulkan/verdicts.h"
 
 #define REPEATS      8u /* products of one run: its fixed part counts an eighth */
 #define ROUNDS_LEAST 3u /* the families take turns, so that a slower clock or a busy neighbour meets all of them */
 #define ROUNDS_MOST  50u
 #define CANDIDATES   PEN_TUNE_FAMILIES
+#define UNWRITTEN    0xFF /* NaN in floats */
 #define WORTH        0.95 /* of the time of the rules' family: less gain is noise */
 
 static uint64_t now_ns(void)
@@ -31,8 +33,11 @@ struct candidate {
 struct measured {
     struct vk_single single;
     struct buffer_view in[2], out;
+    void *right; /* what the first candidate gave: the simple family */
     struct candidate candidates[CANDIDATES];
     uint32_t count;
+    uint8_t wrong[CANDIDATES]; /* as vk_tuned_of: whose results are others */
+    uint32_t wrong_count;
 };
 
 static enum pen_status view_make(const struct vk_single *s, uint32_t value, struct buffer_view *v)
@@ -63,27 +68,64 @@ static enum pen_status once(struct measured *m, struct candidate *c, struct pen_
     return status;
 }
 
-/* One that the device has no room for is left out. The first run compiles and does not count. */
-static enum pen_status candidate_add(struct backend *b, enum vk_family family, uint32_t tile, struct measured *m,
-                                     struct pen_error *reterr)
+static uint8_t tuned_of(const struct candidate *c)
+{
+    return vk_tuned_of(c->family, c->tile);
+}
+
+static enum pen_status right_keep(struct measured *m, struct pen_error *reterr)
+{
+    m->right = malloc(m->out.bytes);
+    if (m->right == NULL) {
+        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory to tune");
+    }
+    memcpy(m->right, m->out.data, m->out.bytes);
+    return PEN_OK;
+}
+
+/* The first run compiles and does not count; what it gives tells whether the kernels are right. */
+static enum pen_status first_run(struct backend *b, enum vk_product_kind kind, struct measured *m, struct candidate *c,
+                                 bool *ret_right, struct pen_error *reterr)
+{
+    char name[24];
+    vk_tuned_text(kind, tuned_of(c), name, sizeof name);
+    memset(m->out.data, UNWRITTEN, m->out.bytes);
+    enum pen_status status = once(m, c, reterr);
+    c->best_ns = UINT64_MAX;
+    if (status == PEN_OK) {
+        vk_selftest_tamper(name, m->out.data, m->out.bytes);
+        status = m->right == NULL ? right_keep(m, reterr) : PEN_OK;
+        *ret_right = status == PEN_OK && vk_tune_agrees(b, &m->out, m->right);
+    }
+    return status;
+}
+
+/* One that the device has no room for is left out, and one that computes wrong. */
+static enum pen_status candidate_add(struct backend *b, enum vk_family family, uint32_t tile, enum vk_product_kind kind,
+                                     struct measured *m, struct pen_error *reterr)
 {
     struct candidate *c = &m->candidates[m->count];
     struct pen_error why = {0};
-    if (m->count == CANDIDATES) {
+    bool right = false;
+    if (m->count + m->wrong_count == CANDIDATES) {
         return PEN_OK;
     }
     b->kernels.only = family;
     b->kernels.tile = tile;
     *c = (struct candidate){.family = family, .tile = tile};
     enum pen_status status = vk_exec_make(m->single.plan, &m->single.env, &c->exec, &why);
-    if (status == PEN_OK) {
-        m->count++;
-        status = once(m, c, reterr);
-        c->best_ns = UINT64_MAX;
-    } else if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_UNSUPPORTED || status == PEN_ERR_TOO_LARGE) {
-        status = PEN_OK;
+    if (status == PEN_ERR_NO_MEMORY || status == PEN_ERR_UNSUPPORTED || status == PEN_ERR_TOO_LARGE) {
+        return PEN_OK;
+    }
+    if (status != PEN_OK) {
+        return pen_error_set(reterr, status, "%s", why.text);
+    }
+    status = first_run(b, kind, m, c, &right, reterr);
+    if (status == PEN_OK && !right) {
+        m->wrong[m->wrong_count++] = tuned_of(c);
+        vk_exec_free(c->exec);
     } else {
-        status = pen_error_set(reterr, status, "%s", why.text);
+        m->count++;
     }
     return status;
 }
@@ -101,13 +143,13 @@ static void kernels_of(const struct backend *b, enum vk_product_kind kind, struc
 
 /* The family by its rules, and every tile or form that it has besides. */
 static enum pen_status family_add(struct backend *b, const struct vk_kernels *kernels, enum vk_family family,
-                                  bool bytes, struct measured *m, struct pen_error *reterr)
+                                  enum vk_product_kind kind, struct measured *m, struct pen_error *reterr)
 {
-    const uint32_t forms = bytes ? vk_bytes_forms(b, family) : vk_tiles_of(family);
+    const uint32_t forms = vk_kind_bytes(kind) ? vk_bytes_forms(b, family) : vk_tiles_of(family);
     enum pen_status status = PEN_OK;
     for (uint32_t t = 0; t <= forms && status == PEN_OK; t++) {
         if (t == 0 || vk_tiles_of(family) == 0 || vk_tile_fits(kernels, family, t - 1)) {
-            status = candidate_add(b, family, t, m, reterr);
+            status = candidate_add(b, family, t, kind, m, reterr);
         }
     }
     return status;
@@ -126,7 +168,7 @@ static enum pen_status candidates_make(struct backend *b, const struct vk_seen *
     b->repeats = REPEATS;
     for (uint32_t f = VK_FAMILY_SIMPLE; f < VK_FAMILY_COUNT && status == PEN_OK; f++) {
         if (vk_family_fits(&kernels, (enum vk_family)f, &seen->shape) && !(bytes && f == VK_FAMILY_SPLIT)) {
-            status = family_add(b, &kernels, (enum vk_family)f, bytes, m, reterr);
+            status = family_add(b, &kernels, (enum vk_family)f, seen->shape.kind, m, reterr);
         }
     }
     b->kernels.only = only;
@@ -158,6 +200,7 @@ static void measured_fini(struct measured *m)
     free(m->in[0].data);
     free(m->in[1].data);
     free(m->out.data);
+    free(m->right);
     vk_single_fini(&m->single);
 }
 
@@ -203,20 +246,16 @@ static const struct candidate *winner(const struct measured *m, enum vk_family b
     return clear ? best : usual;
 }
 
-static uint8_t tuned_of(const struct candidate *c)
-{
-    return vk_tuned_of(c->family, c->tile);
-}
-
 static void row_say(const struct vk_seen *seen, const struct measured *m, enum vk_family by_rule,
                     const struct candidate *chosen, pen_tune_row_function *say, void *context)
 {
-    char class_text[96], shape_text[96], names[CANDIDATES][24], chosen_text[24];
+    char class_text[96], shape_text[96], names[CANDIDATES][24], wrong[CANDIDATES][24], chosen_text[24];
     struct pen_tune_row row = {.products = class_text,
                                .shape = shape_text,
                                .by_rule = vk_family_name(by_rule),
                                .chosen = chosen_text,
-                               .time_count = m->count};
+                               .time_count = m->count,
+                               .wrong_count = m->wrong_count};
     const enum vk_product_kind kind = seen->shape.kind;
     vk_tuned_text(kind, tuned_of(chosen), chosen_text, sizeof chosen_text);
     vk_class_text(vk_class_of(&seen->shape), class_text, sizeof class_text);
@@ -226,6 +265,10 @@ static void row_say(const struct vk_seen *seen, const struct measured *m, enum v
         vk_tuned_text(kind, tuned_of(&m->candidates[i]), names[i], sizeof names[i]);
         row.times[i].family = names[i];
         row.times[i].us = (double)m->candidates[i].best_ns / 1000.0 / REPEATS;
+    }
+    for (uint32_t i = 0; i < m->wrong_count; i++) {
+        vk_tuned_text(kind, m->wrong[i], wrong[i], sizeof wrong[i]);
+        row.wrong[i] = wrong[i];
     }
     say(context, &row);
 }

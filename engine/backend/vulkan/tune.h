@@ -10,9 +10,17 @@
 #include "backend/vulkan/plan.h"
 #include "backend/vulkan/seen.h"
 
-/* At most class_us of runs per class. *ret_stored: the table was written; false without a cache folder. The new table is used from here on. */
+/* Kernels whose results are not those of the simple ones are left out, and the row names them. At most class_us of runs per class. *ret_stored: the table was written; false without a cache folder. The new table is used from here on. */
 enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,
                         bool *ret_stored, struct pen_error *reterr);
+
+/* ---- tune_results.c ---- */
+
+/*
+ * Kernels of the same product gave both: bytes are equal; floats differ by less than a self-test allows (verdicts.h), as a share of the largest, whatever they are
+ * stored as. `got` has as many bytes as `want`.
+ */
+bool vk_tune_agrees(const struct backend *b, const struct buffer_view *got, const void *want);
 
 /* ---- tune_table.c ---- */
 

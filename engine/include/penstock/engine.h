@@ -304,6 +304,9 @@ struct pen_tune_row {
         double us; /* of one product */
     } times[PEN_TUNE_FAMILIES];
     size_t time_count;
+    const char
+        *wrong[PEN_TUNE_FAMILIES]; /* kernels that are left out: their results are not those of the simple ones */
+    size_t wrong_count;
 };
 typedef void pen_tune_row_function(void *context, const struct pen_tune_row *row);
 

@@ -1,5 +1,6 @@
 /* The table of tuned kernels: kept per device and precision, checked, and heard when a device is opened. The tool's side is in tests/e2e/test_vulkan.c. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "backend/vulkan/plan.h"
 #include "backend/vulkan/tune.h"
+#include "backend/vulkan/verdicts.h"
 #include "device.h"
 #include "quantised.h"
 
@@ -146,6 +148,62 @@ Test(vulkan_tune, a_device_is_opened_with_its_table, .timeout = 300)
     cr_assert_eq(vk_choose(&b->kernels, &shape).family, by_rule);
     product(b);
     device_close(b);
+}
+
+static void spoil_tiled(const char *kernels, void *result, size_t bytes)
+{
+    if (strcmp(kernels, "tiled") == 0) {
+        ((float *)result)[bytes / sizeof(float) - 1] += 1.0f;
+    }
+}
+
+static void row_without_tiled(void *context, const struct pen_tune_row *row)
+{
+    (void)context;
+    rows_said++;
+    cr_expect_eq(row->time_count, 3);
+    for (size_t i = 0; i < row->time_count; i++) {
+        cr_expect_str_neq(row->times[i].family, "tiled");
+    }
+    cr_assert_eq(row->wrong_count, 1);
+    cr_expect_str_eq(row->wrong[0], "tiled");
+    cr_expect_str_neq(row->chosen, "tiled");
+}
+
+Test(vulkan_tune, kernels_that_compute_wrong_are_left_out_and_named, .timeout = 300)
+{
+    bool stored = false;
+    struct pen_error error = {0};
+    device_close(device_open(PEN_PRECISION_F32, "auto")); /* skips without a device */
+    struct backend *b = opened("none");
+    product(b);
+    vk_selftest_seam(false, spoil_tiled);
+    const enum pen_status status = vk_tune(b, 0, row_without_tiled, NULL, &stored, &error);
+    vk_selftest_seam(false, NULL);
+    cr_assert_eq(status, PEN_OK, "%s", error.text);
+    cr_assert_eq(rows_said, 1);
+    device_close(b);
+}
+
+Test(vulkan_tune, floats_agree_within_a_share_of_the_largest_and_bytes_to_the_last_bit)
+{
+    struct vk_device device = {.form = SHADER_F32};
+    const struct backend b = {.device = &device};
+    const float want[3] = {100.0f, 0.0f, -1.0f};
+    float got[3] = {100.0f, 0.009f, -1.0f};
+    struct buffer_view floats = {.data = got, .bytes = sizeof got, .dtype = PEN_DTYPE_F32};
+    cr_expect(vk_tune_agrees(&b, &floats, want));
+    got[1] = 0.011f;
+    cr_expect_not(vk_tune_agrees(&b, &floats, want));
+    device.form = SHADER_F16;
+    cr_expect(vk_tune_agrees(&b, &floats, want), "f16 may be further off");
+    got[2] = NAN;
+    cr_expect_not(vk_tune_agrees(&b, &floats, want), "kernels that wrote nothing");
+    uint8_t bytes[2] = {1, 2};
+    const uint8_t same[2] = {1, 2}, other[2] = {1, 3};
+    const struct buffer_view u8 = {.data = bytes, .bytes = sizeof bytes, .dtype = PEN_DTYPE_U8};
+    cr_expect(vk_tune_agrees(&b, &u8, same));
+    cr_expect_not(vk_tune_agrees(&b, &u8, other));
 }
 
 static void codes(struct backend *b)
