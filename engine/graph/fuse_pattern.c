@@ -28,6 +28,9 @@ bool fuse_plain(const struct node *n)
 
 bool fuse_become(struct rewrite *r, uint32_t last, enum op op, const uint32_t *in, uint32_t count)
 {
+    /* A constant of the formula with more dims than its input gives them to the result; the operator would not. */
+    if (rewrite_fact(r, in[0])->shape.rank != rewrite_fact(r, r->g->nodes[last].out[0])->shape.rank)
+        return false;
     uint32_t out = rewrite_node(r, op, r->g->nodes[last].name, in, count);
     if (r->status != PEN_OK)
         return false;

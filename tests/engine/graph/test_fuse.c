@@ -221,6 +221,32 @@ Test(fuse, gelu_by_tanh_and_what_only_looks_like_it)
     graph_free(g);
 }
 
+/* A scalar that is written with more dims than what it meets. */
+static uint32_t build_wide_scalar(struct graph *g, float item)
+{
+    const struct shape s = {.rank = 4, .dim = {1, 1, 1, 1}};
+    uint32_t id;
+    cr_assert_eq(graph_constant(g, NULL, PEN_DTYPE_F32, &s, &item, sizeof item, true, &id), PEN_OK);
+    return id;
+}
+
+Test(fuse, scalars_that_give_the_result_more_dims_keep_formulas)
+{
+    struct graph *g = build_graph();
+    uint32_t x = build_input(g, "x", DIMS(4, 9)), half = build_wide_scalar(g, 0.5f);
+    build_output(g, build_node(g, OP_Mul, IDS(build_node(g, OP_Mul, IDS(x, erf_term(g, x))), half)));
+    uint32_t gate = build_node(g, OP_Add, IDS(x, build_wide_scalar(g, 3)));
+    gate = build_node(g, OP_Clip, IDS(gate, build_scalar(g, 0), build_scalar(g, 6)));
+    build_output(g, build_node(g, OP_Div, IDS(build_node(g, OP_Mul, IDS(x, gate)), build_scalar(g, 6))));
+    uint32_t mean = build_node(g, OP_ReduceMean, IDS(build_node(g, OP_Mul, IDS(x, x)), build_list(g, DIMS(-1))));
+    uint32_t root = build_node(g, OP_Sqrt, IDS(build_node(g, OP_Add, IDS(mean, build_wide_scalar(g, 1e-3f)))));
+    uint32_t norm = build_node(g, OP_Div, IDS(x, root));
+    build_output(g, build_node(g, OP_Mul, IDS(norm, build_weights(g, 1, DIMS(9)))));
+    (void)fuse(g);
+    cr_assert_eq(count_op(g, OP_Gelu) + count_op(g, OP_HardSwish) + count_op(g, OP_RMSNormalization), 0);
+    graph_free(g);
+}
+
 Test(fuse, a_spelled_out_layer_norm)
 {
     struct graph *g = build_graph();
