@@ -211,10 +211,11 @@ static void column_end(const struct filter *f, const struct qparams *p, size_t o
     w_zero[n + 1] |= narrow ? 0 : 1;
 }
 
-/* A matrix [k, n] whose rows lie as they are: four rows at a time become words. */
-static bool is_matrix(const struct filter *f)
+/* A matrix [k, n] whose rows lie as they are: four rows at a time become words. Merged groups have no such rows, each column has a weight of its own group only. */
+static bool is_matrix(const struct filter *f, const struct qparams *p)
 {
-    return isa_product()->bytes == 4 && f->groups == 1 && f->kernel_h * f->kernel_w == 1 && f->out_step == 1;
+    return isa_product()->bytes == 4 && f->groups == 1 && p->merged <= 1 && f->kernel_h * f->kernel_w == 1 &&
+           f->out_step == 1;
 }
 
 static void matrix_pack(const struct filter *f, const struct qparams *p, uint8_t *to)
@@ -244,7 +245,7 @@ void qdense_pack(const struct filter *f, const struct qparams *p, uint8_t *packe
 {
     size_t n = f->out / f->groups;
     memset(packed, 0, qdense_packed_bytes(f));
-    if (is_matrix(f)) {
+    if (is_matrix(f, p)) {
         matrix_pack(f, p, packed);
         return;
     }

@@ -68,6 +68,9 @@ Test(xnnpack_quantised, convolutions)
         {12, 24, 12, 3, 1, 1, U8, I8, U8, true, false, true, true},
         {12, 18, 3, 3, 1, 1, U8, I8, I8, true, false, true, true},
         {64, 64, 16, 3, 1, 1, I8, I8, I8, true, true, true, true}, /* four groups become one */
+        {3, 15, 3, 1, 1, 1, U8, I8, U8, true, false, true,
+         true}, /* all groups become one, and a filter is one number */
+        {8, 16, 8, 1, 2, 1, I8, U8, I8, false, true, false, true},
         {60, 40, 20, 3, 2, 1, U8, U8, U8, false, true, false, true},
         {24, 40, 1, 3, 1, 2, U8, U8, U8, false, true, true, true}, /* pixels of a window apart */
         {8, 16, 1, 3, 1, 1, I8, I8, U8, true, true, false, true},
