@@ -18,7 +18,7 @@ struct search {
     const struct shape_env *env;
     struct join *j;
     uint32_t *readers; /* [value_count] nodes of the partition that read it, and 1 when it leaves the partition */
-    uint32_t *maker;   /* [value_count] index of the node that makes it; JOIN_NONE */
+    uint32_t *maker;   /* [value_count] index of the node whose first result it is; JOIN_NONE */
     uint32_t *last;    /* [value_count] index of the node that reads it last */
 };
 
@@ -46,10 +46,8 @@ static void values_note(struct search *s)
                 s->last[n->in[k]] = i;
             }
         }
-        for (uint32_t k = 0; runs(s, i) && k < n->out_count; k++) {
-            if (n->out[k] != VALUE_NONE) {
-                s->maker[n->out[k]] = join_fusion(s->plan, s->env, i) == NULL ? i : JOIN_NONE;
-            }
+        if (runs(s, i) && n->out_count > 0 && n->out[0] != VALUE_NONE && join_fusion(s->plan, s->env, i) == NULL) {
+            s->maker[n->out[0]] = i; /* what goes on with another result is no chain */
         }
     }
     for (uint32_t i = 0; i < part->out_count; i++) {

@@ -109,14 +109,19 @@ uint32_t few_number(struct few *f, float number)
     return v;
 }
 
+uint32_t few_result(struct few *f, enum op op, uint32_t count, const uint32_t *in, uint32_t at)
+{
+    uint32_t out[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    cr_assert_lt(f->node_count, FEW_MAX);
+    cr_assert_eq(graph_value(f->g, NULL, &out[at]), PEN_OK);
+    f->g->values[out[at]].dtype = PEN_DTYPE_F32;
+    cr_assert_eq(graph_node(f->g, op, NULL, in, count, out, at + 1, &f->nodes[f->node_count++]), PEN_OK);
+    return out[at];
+}
+
 uint32_t few_node(struct few *f, enum op op, uint32_t count, const uint32_t *in)
 {
-    uint32_t v = VALUE_NONE;
-    cr_assert_lt(f->node_count, FEW_MAX);
-    cr_assert_eq(graph_value(f->g, NULL, &v), PEN_OK);
-    f->g->values[v].dtype = PEN_DTYPE_F32;
-    cr_assert_eq(graph_node(f->g, op, NULL, in, count, &v, 1, &f->nodes[f->node_count++]), PEN_OK);
-    return v;
+    return few_result(f, op, count, in, 0);
 }
 
 void few_int(struct few *f, uint32_t value, enum attr_key key, int64_t number)

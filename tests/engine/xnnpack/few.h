@@ -24,6 +24,8 @@ uint32_t few_codes(struct few *f, int32_t rank, const int64_t *dims, int32_t axi
 uint32_t few_data(struct few *f, int64_t count, const float *items); /* a constant vector */
 uint32_t few_number(struct few *f, float number);                    /* a constant of rank 0 */
 uint32_t few_node(struct few *f, enum op op, uint32_t count, const uint32_t *in);
+/* Its result number `at`; those before it are left out. */
+uint32_t few_result(struct few *f, enum op op, uint32_t count, const uint32_t *in, uint32_t at);
 void few_int(struct few *f, uint32_t value, enum attr_key key, int64_t number); /* of the node that makes the value */
 void few_float(struct few *f, uint32_t value, enum attr_key key, float number);
 void few_text(struct few *f, uint32_t value, enum attr_key key, const char *text);

@@ -174,6 +174,18 @@ Test(xnnpack_join, chains_of_element_wise_nodes)
     }
 }
 
+/* The last state of an LSTM whose states of all steps nobody asked for. */
+Test(xnnpack_join, what_goes_on_with_a_second_result_stays_by_itself)
+{
+    struct few *f = few_new();
+    uint32_t in[3] = {few_input(f, 3, (int64_t[]){4, 2, 3}), few_constant(f, 3, (int64_t[]){1, 20, 3}),
+                      few_constant(f, 3, (int64_t[]){1, 20, 5})};
+    uint32_t state = few_result(f, OP_LSTM, 3, in, 1);
+    few_int(f, state, ATTR_hidden_size, 5);
+    few_output(f, single(f, OP_Neg, state));
+    few_check(f, 0);
+}
+
 Test(xnnpack_join, an_option_leaves_every_node_by_itself)
 {
     for (int on = 0; on < 2; on++) {
