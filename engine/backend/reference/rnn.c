@@ -208,10 +208,15 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
     return ok ? PEN_OK : kernel_fail(k, PEN_ERR_NO_MEMORY, "no room for the state");
 }
 
-double rnn_activate(const struct rnn *r, int64_t direction, uint32_t which, double x)
+double rnn_activate_cell(const struct rnn *r, int64_t direction, uint32_t which, double x)
 {
     const struct rnn_activation *a = &r->act[direction * r->act_per + which];
-    return a->fn(rnn_clip(r, x), a->alpha, a->beta);
+    return a->fn(x, a->alpha, a->beta);
+}
+
+double rnn_activate(const struct rnn *r, int64_t direction, uint32_t which, double x)
+{
+    return rnn_activate_cell(r, direction, which, rnn_clip(r, x));
 }
 
 double rnn_clip(const struct rnn *r, double x)

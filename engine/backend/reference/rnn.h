@@ -40,7 +40,9 @@ enum pen_status rnn_init(struct kernel_call *k, int64_t gates, uint32_t acts, co
 /* Runs all directions and writes Y, Y_h and, when has_cell, Y_c. */
 enum pen_status rnn_run(struct kernel_call *k, struct rnn *r, rnn_step step, bool has_cell);
 
+/* Clips before; a cell on its way out is not clipped. */
 double rnn_activate(const struct rnn *r, int64_t direction, uint32_t which, double x);
+double rnn_activate_cell(const struct rnn *r, int64_t direction, uint32_t which, double x);
 double rnn_dot(const double *a, const double *b, int64_t n);
 double rnn_clip(const struct rnn *r, double x);
 

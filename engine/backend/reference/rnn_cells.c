@@ -72,7 +72,7 @@ static void lstm_step(const struct rnn *r, const struct node *n, int64_t d, cons
             c[i] = fmin(fmax(c[i], -clip), clip);
         }
         double out = rnn_activate(r, d, 0, r->gate[hidden + i] + (p != NULL ? p[hidden + i] * c[i] : 0.0));
-        h[i] = out * rnn_activate(r, d, 2, c[i]);
+        h[i] = out * rnn_activate_cell(r, d, 2, c[i]);
     }
 }
 

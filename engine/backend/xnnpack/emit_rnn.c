@@ -263,6 +263,7 @@ static const struct dense_weights *weights_at(const struct rnn *q, size_t at)
     return (const void *)((const uint8_t *)q->p + at);
 }
 
+/* Gates are clipped before; the cell on its way out is not. */
 static void activate(const struct rnn *q, const struct gate_act *act, float *x, size_t n)
 {
     if (q->clip > 0.0f) {
@@ -307,8 +308,7 @@ static void lstm_cell(const struct rnn *q, const struct gate_act *act, const flo
             peep(p + n, c, o, part, n);
             activate(q, &act[0], o, n);
         }
-        memcpy(part, c, n * sizeof *part);
-        activate(q, &act[2], part, n);
+        own->unary(act[2].fn, c, part, n, act[2].a, act[2].b);
         own->binary(BINARY_MUL, o, 1, part, 1, h + b * n, n);
     }
 }

@@ -93,15 +93,11 @@ static bool activations_read(const struct node *n, size_t directions, struct rnn
     return true;
 }
 
-/* x [n] in place, clipped before. */
-static void activate(const struct unit *u, uint32_t which, float *x, size_t n)
+/* x [n] in place. */
+static void activate_cell(const struct unit *u, uint32_t which, float *x, size_t n)
 {
-    const struct rnn_any *q = u->j->q;
-    const struct activation_of *a = &q->act[u->direction][which];
+    const struct activation_of *a = &u->j->q->act[u->direction][which];
     const struct own *own = isa_own();
-    if (q->clip > 0.0f) {
-        own->unary(UNARY_CLAMP, x, x, n, -q->clip, q->clip);
-    }
     if (a->inner != 1.0f || a->shift != 0.0f) {
         own->affine(x, x, n, 0.0f, a->inner, NULL, NULL);
         own->binary(BINARY_ADD, x, 1, &a->shift, 0, x, n);
@@ -112,6 +108,16 @@ static void activate(const struct unit *u, uint32_t which, float *x, size_t n)
     if (a->outer != 1.0f) {
         own->affine(x, x, n, 0.0f, a->outer, NULL, NULL);
     }
+}
+
+/* The same of gates, which are clipped before; the cell on its way out is not. */
+static void activate(const struct unit *u, uint32_t which, float *x, size_t n)
+{
+    const float clip = u->j->q->clip;
+    if (clip > 0.0f) {
+        isa_own()->unary(UNARY_CLAMP, x, x, n, -clip, clip);
+    }
+    activate_cell(u, which, x, n);
 }
 
 /* ---- cells -------------------------------------------------------------------------------------------------------------- */
@@ -201,7 +207,7 @@ static void lstm_step(struct unit *u, const float *xt)
     peep(u, 1);
     activate(u, 0, out, n);
     memcpy(u->part, u->c, n * sizeof *u->part);
-    activate(u, 2, u->part, n);
+    activate_cell(u, 2, u->part, n);
     own->binary(BINARY_MUL, out, 1, u->part, 1, u->h, n);
 }
 
