@@ -48,7 +48,7 @@ static bool window_size(const struct window *w, int32_t axis, int32_t count, int
         return true;
     }
     int64_t room = in + w->pad[axis] + w->pad[count + axis] - span;
-    if (room < 0)
+    if (room < 0 && !(w->ceil && room > -w->stride[axis])) /* rounded up, one window reaches past the end */
         return false;
     int64_t out = (w->ceil ? ceil_div(room, w->stride[axis]) : room / w->stride[axis]) + 1;
     if (w->ceil && (out - 1) * w->stride[axis] >= in + w->pad[axis])

@@ -112,8 +112,8 @@ int64_t window_out(const struct window *w, int32_t d, int64_t in_size, bool ceil
 {
     int64_t span = (w->kernel[d] - 1) * w->dilation[d] + 1;
     int64_t room = in_size + w->pad_begin[d] + w->pad_end[d] - span;
-    if (room < 0) {
-        return 0;
+    if (room < 0) { /* rounded up, one window reaches past the end */
+        return ceil_mode && room > -w->stride[d] && in_size + w->pad_begin[d] > 0 ? 1 : 0;
     }
     int64_t out = room / w->stride[d] + 1;
     if (ceil_mode && room % w->stride[d] != 0 && out * w->stride[d] < in_size + w->pad_begin[d]) {

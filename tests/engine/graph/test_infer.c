@@ -63,6 +63,13 @@ Test(infer, channels_last_convolutions_and_pools)
     expect(g, p, "1x3x3x16");
     graph_attr_int(g, maker(g, p), ATTR_ceil_mode, 1);
     expect(g, p, "1x3x4x16");
+    uint32_t one =
+        build_node(g, OP_MaxPool, IDS(build_input(g, "row", DIMS(1, 1, 5, 3)))); /* rounded up from less than 0 */
+    graph_attr_int(g, maker(g, one), ATTR_layout, LAYOUT_NHWC);
+    graph_attr_ints(g, maker(g, one), ATTR_kernel_shape, two, 2);
+    graph_attr_ints(g, maker(g, one), ATTR_strides, two, 2);
+    graph_attr_int(g, maker(g, one), ATTR_ceil_mode, 1);
+    expect(g, one, "1x1x3x3");
     uint32_t a = build_node(g, OP_GlobalAveragePool, IDS(p));
     graph_attr_int(g, maker(g, a), ATTR_layout, LAYOUT_NHWC);
     expect(g, a, "1x1x1x16");

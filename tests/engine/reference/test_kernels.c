@@ -153,7 +153,8 @@ Test(kernels, reshape_keeps_and_completes_dims)
     fixture_fini(&f);
 }
 
-Test(kernels, an_lstm_with_zero_weights_keeps_half_of_its_cell)
+/* clip: of the gates; the cell is larger, and leaves as it is. */
+static void zero_lstm(float clip)
 {
     double zero[16] = {0};
     struct fixture f;
@@ -167,9 +168,30 @@ Test(kernels, an_lstm_with_zero_weights_keeps_half_of_its_cell)
     fixture_in(&f, PEN_DTYPE_F32, ITEMS(2), 3, DIMS(1, 1, 1));
     fixture_node(&f);
     graph_attr_int(f.g, f.node, ATTR_hidden_size, 1);
+    graph_attr_float(f.g, f.node, ATTR_clip, clip);
     cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
     fixture_expect(&f, 2, 3, DIMS(1, 1, 1), ITEMS(1.0), 0.0); /* sigmoid(0) * 2 + sigmoid(0) * tanh(0) */
     fixture_expect(&f, 1, 3, DIMS(1, 1, 1), ITEMS(0.5 * tanh(1.0)), 1e-7);
+    fixture_fini(&f);
+}
+
+Test(kernels, an_lstm_with_zero_weights_keeps_half_of_its_cell)
+{
+    zero_lstm(0.0f);
+    zero_lstm(0.3f);
+}
+
+Test(kernels, a_pool_rounded_up_has_a_window_that_reaches_past_the_image)
+{
+    struct fixture f;
+    fixture_init(&f, OP_AveragePool, 1);
+    fixture_in(&f, PEN_DTYPE_F32, ITEMS(3, 5), 4, DIMS(1, 1, 1, 2));
+    fixture_node(&f);
+    graph_attr_ints(f.g, f.node, ATTR_kernel_shape, DIMS(2, 2), 2);
+    graph_attr_ints(f.g, f.node, ATTR_strides, DIMS(2, 2), 2);
+    graph_attr_int(f.g, f.node, ATTR_ceil_mode, 1);
+    cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+    fixture_expect(&f, 0, 4, DIMS(1, 1, 1, 1), ITEMS(4), 0.0);
     fixture_fini(&f);
 }
 
