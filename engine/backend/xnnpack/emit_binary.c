@@ -111,6 +111,7 @@ static enum pen_status binary_build(struct build *b)
         return emit_view.build(b);
     }
     b->inplace = turns == 1 ? 3 : 1;
+    b->exclusive = turns > 1; /* a later input that is the first one, too, is read after y was written */
     return PEN_OK;
 }
 

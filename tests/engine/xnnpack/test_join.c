@@ -186,6 +186,19 @@ Test(xnnpack_join, what_goes_on_with_a_second_result_stays_by_itself)
     few_check(f, 0);
 }
 
+/* Its memory is not the result's before the last of them is read. */
+Test(xnnpack_join, a_sum_may_have_the_same_term_twice)
+{
+    const enum op ops[] = {OP_Sum, OP_Mean};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        struct few *f = few_new();
+        uint32_t x = single(f, OP_Neg, operand(f, 0));
+        few_output(f, few_node(f, ops[i], 3, (uint32_t[]){x, operand(f, 6), x}));
+        few_near(f, 1e-6);
+        few_check(f, UINT32_MAX);
+    }
+}
+
 Test(xnnpack_join, an_option_leaves_every_node_by_itself)
 {
     for (int on = 0; on < 2; on++) {
