@@ -66,9 +66,16 @@ enum pen_status collect_add(struct collect *c, struct kernel_call *k, const stru
     return PEN_OK;
 }
 
-static enum pen_status stack_empty(struct kernel_call *k, uint32_t output, const struct value *declared)
+/* No turn was made: the shape that was planned, if it says so, too, or what the body declares. */
+static enum pen_status stack_empty(struct kernel_call *k, uint32_t output, int32_t axis, const struct value *declared)
 {
+    const struct rt_value *planned = &k->out[output];
+    const int32_t at = planned->data != NULL ? shape_axis(axis, planned->shape.rank) : -1;
     struct shape shape = {.rank = 1};
+    if (at >= 0 && planned->shape.dim[at] == 0) {
+        const struct shape known = planned->shape;
+        return kernel_output(k, output, planned->dtype, &known);
+    }
     if (declared->shape.rank >= 0 && declared->shape.rank < PEN_MAX_RANK) {
         shape.rank = declared->shape.rank + 1;
         for (int32_t d = 1; d < shape.rank; d++) {
@@ -82,7 +89,7 @@ enum pen_status collect_stack(const struct collect *c, struct kernel_call *k, ui
                               bool reverse, const struct value *declared)
 {
     if (c->count == 0) {
-        return stack_empty(k, output, declared);
+        return stack_empty(k, output, axis, declared);
     }
     if (c->shape.rank >= PEN_MAX_RANK) {
         return kernel_fail(k, PEN_ERR_TOO_LARGE, "a stacked scan output has more than %d dimensions", PEN_MAX_RANK);

@@ -243,6 +243,34 @@ Test(control, a_carried_value_may_grow_but_not_a_gathered_one)
     written_expect(&w, 1, 2, WRITTEN_DIMS(1, 1), WRITTEN_FLOATS(7));
 }
 
+/* The count is a constant, so shapes are planned; the body declares no size. */
+Test(control, a_loop_whose_count_is_the_constant_zero_gives_empty_stacks)
+{
+    static const int64_t none = 0;
+    struct onnx_writer *g = onnx_writer_new("loop"), *body = onnx_writer_new("body");
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_GRAPH, .name = "body", .graph = body}, {0}};
+    const struct pen_tensor in[] = {WRITTEN_F32(1, two, 7, 8)};
+    onnx_writer_input(body, "i", PEN_DTYPE_I64, 0, NULL, NULL);
+    onnx_writer_input(body, "go", PEN_DTYPE_BOOL, 0, NULL, NULL);
+    onnx_writer_input(body, "v", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_node(body, "Identity", ONNX_LIST("go"), ONNX_LIST("go_on"), NULL);
+    onnx_writer_node(body, "Neg", ONNX_LIST("v"), ONNX_LIST("v_next"), NULL);
+    onnx_writer_node(body, "Identity", ONNX_LIST("v"), ONNX_LIST("seen"), NULL);
+    onnx_writer_output(body, "go_on", PEN_DTYPE_BOOL, 0, NULL, NULL);
+    onnx_writer_output(body, "v_next", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_output(body, "seen", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_constant(g, "none", PEN_DTYPE_I64, 0, NULL, &none, sizeof none);
+    onnx_writer_input(g, "x", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_node(g, "Loop", ONNX_LIST("none", "", "x"), ONNX_LIST("y", "all"), attrs);
+    onnx_writer_output(g, "y", PEN_DTYPE_F32, 1, WRITTEN_DIMS(-1), NULL);
+    onnx_writer_output(g, "all", PEN_DTYPE_F32, 2, WRITTEN_DIMS(-1, -1), NULL);
+    onnx_writer_free(body);
+    written_open(&w, g, NULL);
+    cr_assert_eq(written_run(&w, in, 1), PEN_OK, "%s", w.error.text);
+    written_expect(&w, 0, 1, two, WRITTEN_FLOATS(7, 8));
+    written_expect(&w, 1, 2, WRITTEN_DIMS(0, 2), NULL);
+}
+
 Test(control, texts_are_carried_and_gathered)
 {
     static const char ab[] = "\2\0\0\0ab", empty[] = "\2\0\0\0ab\2\0\0\0ab";
