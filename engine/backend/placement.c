@@ -475,8 +475,16 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
     c.stays = calloc((size_t)g->node_count + 1, sizeof *c.stays);
     uint32_t *maker = makers_of(g);
     c.maker = maker;
-    if (p == NULL || trial == NULL || c.forwarded == NULL || c.stays == NULL || maker == NULL || c.classes == NULL ||
-        c.from == NULL || c.reasons == NULL) {
+    if (trial == NULL) { /* a body whose nodes contradict each other: say which */
+        status = shape_env_new(g, NULL, NULL, false, &trial, reterr);
+        c.trial = trial;
+        if (status != PEN_OK) {
+            goto out;
+        }
+        status = PEN_ERR_NO_MEMORY;
+    }
+    if (p == NULL || c.forwarded == NULL || c.stays == NULL || maker == NULL || c.classes == NULL || c.from == NULL ||
+        c.reasons == NULL) {
         pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }

@@ -35,6 +35,30 @@ static void loop_write(bool gather)
     onnx_writer_free(w);
 }
 
+/* Four numbers, of which a branch makes five. */
+static void branches_write(void)
+{
+    static const int64_t five = 5;
+    struct onnx_writer *yes = onnx_writer_new("yes"), *no = onnx_writer_new("no"), *w = onnx_writer_new("branches");
+    onnx_writer_node(yes, "Neg", ONNX_LIST("x"), ONNX_LIST("p"), NULL);
+    onnx_writer_output(yes, "p", PEN_DTYPE_F32, 1, (int64_t[]){-1}, NULL);
+    onnx_writer_node(no, "Neg", ONNX_LIST("x"), ONNX_LIST("turned"), NULL);
+    onnx_writer_node(no, "Reshape", ONNX_LIST("turned", "five"), ONNX_LIST("q"), NULL);
+    onnx_writer_output(no, "q", PEN_DTYPE_F32, 1, (int64_t[]){-1}, NULL);
+    const struct onnx_attr attrs[] = {{.type = ONNX_ATTR_GRAPH, .name = "then_branch", .graph = yes},
+                                      {.type = ONNX_ATTR_GRAPH, .name = "else_branch", .graph = no},
+                                      {0}};
+    onnx_writer_input(w, "cond", PEN_DTYPE_BOOL, 0, NULL, NULL);
+    onnx_writer_input(w, "x", PEN_DTYPE_F32, 1, (int64_t[]){4}, NULL);
+    onnx_writer_constant(w, "five", PEN_DTYPE_I64, 1, (int64_t[]){1}, &five, sizeof five);
+    onnx_writer_node(w, "If", ONNX_LIST("cond"), ONNX_LIST("y"), attrs);
+    onnx_writer_output(w, "y", PEN_DTYPE_F32, 1, (int64_t[]){-1}, NULL);
+    onnx_writer_save(w, 17, path);
+    onnx_writer_free(yes);
+    onnx_writer_free(no);
+    onnx_writer_free(w);
+}
+
 /* s = sum of a long row by Scan, a turn per element. */
 #define SCANNED 4000000
 
@@ -151,4 +175,12 @@ Test(hostile, a_loop_without_end_and_deadline_hits_the_cap_of_turns)
     cr_assert_eq(run_row(4, NULL, NULL), PEN_ERR_TOO_LARGE, "%s", error.text);
     cr_assert(strstr(error.text, "turned"), "%s", error.text);
     cr_assert_lt(peak_bytes() - before, 24u << 20);
+}
+
+Test(hostile, a_branch_that_contradicts_itself_is_refused_with_its_node)
+{
+    struct pen_model *model = NULL;
+    branches_write();
+    cr_assert_eq(load(&model), PEN_ERR_SHAPE, "%s", error.text);
+    cr_assert(strstr(error.text, "(Reshape)") != NULL, "%s", error.text);
 }
