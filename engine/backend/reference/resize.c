@@ -202,8 +202,11 @@ static enum pen_status resize_sizes(struct kernel_call *k, const int32_t *axes, 
         double v = load_one_f64(k->in[from].data, k->in[from].dtype, i);
         double out =
             by_size ? v : (double)floorf((float)in->dim[d] * (float)v); /* as exporters and runtimes round it */
-        if (!(v >= 0.0) || !(out <= 1e9) || in->dim[d] == 0) {
+        if (!(v >= 0.0) || !(out <= 1e9) || (in->dim[d] == 0 && out > 0.0)) {
             return kernel_fail(k, PEN_ERR_INVALID, "scale or size %g of axis %d", v, d);
+        }
+        if (in->dim[d] == 0) { /* an empty batch stays one */
+            continue;
         }
         r->out.dim[d] = (int64_t)out;
         r->scale[d] = by_size ? v / (double)in->dim[d] : v;

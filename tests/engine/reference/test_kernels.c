@@ -231,6 +231,27 @@ Test(kernels, nearest_elements_are_those_of_floats)
     nearest_takes("align_corners", 9, 0.6, 0, 5, ITEMS(0, 2, 4, 6, 8)); /* five elements, not 5.4 */
 }
 
+Test(kernels, an_empty_batch_is_resized_to_an_empty_one)
+{
+    for (int by_size = 0; by_size < 2; by_size++) {
+        struct fixture f;
+        fixture_init(&f, OP_Resize, 1);
+        fixture_in(&f, PEN_DTYPE_F32, ITEMS(0), 3, DIMS(0, 2, 3));
+        fixture_none(&f);
+        if (by_size) {
+            fixture_none(&f);
+            fixture_in(&f, PEN_DTYPE_I64, ITEMS(0, 2, 6), 1, DIMS(3));
+        } else {
+            fixture_in(&f, PEN_DTYPE_F32, ITEMS(1, 1, 2), 1, DIMS(3));
+        }
+        fixture_node(&f);
+        graph_attr_text(f.g, f.node, ATTR_mode, "linear");
+        cr_assert_eq(fixture_run(&f), PEN_OK, "%s", f.error.text);
+        fixture_expect(&f, 0, 3, DIMS(0, 2, 6), ITEMS(0), 0.0);
+        fixture_fini(&f);
+    }
+}
+
 Test(kernels, a_range_of_floats_rounds_its_steps)
 {
     struct fixture f;
