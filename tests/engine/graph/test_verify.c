@@ -94,6 +94,20 @@ Test(verify, branches_give_what_their_node_gives)
     refuse(with_if(1), "another number of outputs");
 }
 
+/* An attribute whose type is another than what its readers take for granted. */
+Test(verify, lists_texts_and_bodies_have_their_type)
+{
+    static const enum attr_key keys[] = {ATTR_strides,  ATTR_perm, ATTR_activations,
+                                         ATTR_equation, ATTR_body, ATTR_keys_strings};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct graph *g = build_graph();
+        uint32_t x = build_input(g, "x", DIMS(1, 1, 1)), y = build_node(g, OP_Neg, IDS(x));
+        build_output(g, y);
+        cr_assert_eq(graph_attr_int(g, maker(g, y), keys[i], 7), PEN_OK);
+        refuse(g, "has another type than it needs");
+    }
+}
+
 Test(verify, nodes_are_sorted_and_the_order_of_a_sorted_graph_is_kept)
 {
     struct graph *g = build_graph();
