@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--tidy] [--no-install] [--only SUITE[,SUITE...]]
 
-  --quick       unit tests, the layering test and the pool end to end (the default; <= 5 minutes after the build on 2 cores)
+  --quick       unit tests, the layering test and the pool end to end (the default; some 7 minutes after the build on 2 cores)
   --full        also long tests, faults, conformance samples, a few tests for 64-bit Arm in an emulator, sanitizers, clang, the form of the
                 sources, short fuzzing (<= 50 minutes)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
