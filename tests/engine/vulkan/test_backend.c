@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/vulkan/loader.h"
@@ -82,6 +83,7 @@ static void small_right(struct small *s)
 /* The tests of kernels rely on this: a wrong call to Vulkan is counted, and is an error of the next run. */
 Test(vulkan_backend, a_validation_message_fails_a_run)
 {
+    unsetenv("OPS_NO_VALIDATION"); /* the layer is the subject */
     struct backend *b = device_open(PEN_PRECISION_F32, "simple");
     struct pen_error error = {0};
     struct small s;
