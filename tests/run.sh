@@ -9,7 +9,7 @@ usage: tests/run.sh [--quick | --full | --soak | --aarch64] [--build DIR] [--tid
 
   --quick       unit tests, the layering test and the pool end to end (the default; some 7 minutes after the build on 2 cores)
   --full        also long tests, faults, conformance samples, a few tests for 64-bit Arm in an emulator, sanitizers, clang, the form of the
-                sources, short fuzzing (<= 50 minutes)
+                sources, short fuzzing (some 50 minutes on 2 cores, more where they are slow)
   --soak        a pool under load and faults for PENSTOCK_SOAK_MINUTES (default 120), by hand
   --aarch64     builds the engine and the protocol for 64-bit Arm and runs their tests in an emulator, by hand
   --build DIR   build folder (default: build); the others are named after it: DIR-asan, DIR-tsan, DIR-clang, DIR-fuzz

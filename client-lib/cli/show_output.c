@@ -10,55 +10,24 @@
 #define VALUES_JSON      1024u
 #define TEXT_BYTES_SHOWN 80u /* of one text in a line */
 
-enum form { NO_FORM, TEXTS, FRACTIONS, SIGNED, UNSIGNED };
-
-static enum form form_of(enum pen_dtype dtype)
-{
-    switch (dtype) {
-    case PEN_DTYPE_STRING:
-        return TEXTS;
-    case PEN_DTYPE_F32:
-    case PEN_DTYPE_F64:
-    case PEN_DTYPE_F16:
-    case PEN_DTYPE_BF16:
-        return FRACTIONS;
-    case PEN_DTYPE_I8:
-    case PEN_DTYPE_I16:
-    case PEN_DTYPE_I32:
-    case PEN_DTYPE_I64:
-        return SIGNED;
-    case PEN_DTYPE_U8:
-    case PEN_DTYPE_BOOL:
-    case PEN_DTYPE_U16:
-    case PEN_DTYPE_U32:
-    case PEN_DTYPE_U64:
-        return UNSIGNED;
-    default:
-        return NO_FORM;
-    }
-}
-
 /* Elements that can be shown: 0 where there are none, or where the numbers have no known form. */
 static uint64_t elements_of(const struct pen_tensor *t)
 {
     uint64_t elements = 0;
     bool known = pen_tensor_elements(t, &elements) == PEN_OK && elements > 0 && pen_tensor_check(t, NULL) == PEN_OK;
-    return known && form_of(t->dtype) != NO_FORM ? elements : 0;
+    return known && (t->dtype == PEN_DTYPE_STRING || number_form(t->dtype) != NUMBER_NONE) ? elements : 0;
 }
 
 #define WHOLE_BYTES 24 /* of a whole number, with its sign */
 
-/* A whole number with all its digits: a double keeps 53 bits, and %g shows six digits. */
+/* A whole number with all its digits. */
 static const char *whole_text(const struct pen_tensor *t, uint64_t i, char text[WHOLE_BYTES])
 {
-    size_t bytes = pen_dtype_bits(t->dtype) / 8;
-    uint64_t number = 0;
-    memcpy(&number, (const char *)t->data + i * bytes, bytes);
-    if (form_of(t->dtype) == UNSIGNED) {
+    const uint64_t number = tensor_whole(t, i);
+    if (number_form(t->dtype) == NUMBER_UNSIGNED) {
         snprintf(text, WHOLE_BYTES, "%" PRIu64, number);
     } else {
-        unsigned beyond = 64 - 8 * (unsigned)bytes;
-        snprintf(text, WHOLE_BYTES, "%" PRId64, (int64_t)(number << beyond) >> beyond);
+        snprintf(text, WHOLE_BYTES, "%" PRId64, (int64_t)number);
     }
     return text;
 }
@@ -124,7 +93,7 @@ void show_output(const struct pen_tensor *t)
         if (t->dtype == PEN_DTYPE_STRING) {
             const char *text = text_next(&at, &bytes);
             text_print(text, bytes);
-        } else if (form_of(t->dtype) == FRACTIONS) {
+        } else if (number_form(t->dtype) == NUMBER_FRACTION) {
             printf(" %.6g", tensor_value(t, i));
         } else {
             printf(" %s", whole_text(t, i, whole));
@@ -136,7 +105,7 @@ void show_output(const struct pen_tensor *t)
 static cJSON *value_json(const struct pen_tensor *t, uint64_t i, const unsigned char **at)
 {
     char whole[WHOLE_BYTES];
-    if (form_of(t->dtype) == FRACTIONS) {
+    if (number_form(t->dtype) == NUMBER_FRACTION) {
         return cJSON_CreateNumber(tensor_value(t, i));
     }
     if (t->dtype != PEN_DTYPE_STRING) {

@@ -103,50 +103,62 @@ static enum pen_status check_outputs(struct graph *g, uint32_t node, struct pen_
 }
 
 #define TYPE(name) (1u << ATTR_##name)
+#define ANY(name, types)                                                                                               \
+    {                                                                                                                  \
+        ATTR_##name, types, OP_NONE                                                                                    \
+    }
+#define OF(op, name, types)                                                                                            \
+    {                                                                                                                  \
+        ATTR_##name, types, OP_##op                                                                                    \
+    }
 
 /* What rules and kernels take for granted of a list, a text or a body; all other attributes are asked for by type. */
 static const struct {
     enum attr_key key;
     unsigned types;
+    enum op op; /* OP_NONE: of all that have the attribute */
 } attr_types[] = {
-    {ATTR_perm, TYPE(INTS)},
-    {ATTR_strides, TYPE(INTS)},
-    {ATTR_cats_int64s, TYPE(INTS)},
-    {ATTR_activation_alpha, TYPE(FLOATS)},
-    {ATTR_activation_beta, TYPE(FLOATS)},
-    {ATTR_base_values, TYPE(FLOATS)},
-    {ATTR_coefficients, TYPE(FLOATS)},
-    {ATTR_imputed_value_floats, TYPE(FLOATS)},
-    {ATTR_prob_a, TYPE(FLOATS)},
-    {ATTR_rho, TYPE(FLOATS)},
-    {ATTR_support_vectors, TYPE(FLOATS)},
-    {ATTR_activations, TYPE(TEXTS)},
-    {ATTR_cats_strings, TYPE(TEXTS)},
-    {ATTR_pool_strings, TYPE(TEXTS)},
-    {ATTR_separators, TYPE(TEXTS)},
-    {ATTR_stopwords, TYPE(TEXTS)},
-    {ATTR_delimiter, TYPE(TEXT)},
-    {ATTR_equation, TYPE(TEXT)},
-    {ATTR_pattern, TYPE(TEXT)},
-    {ATTR_tokenexp, TYPE(TEXT)},
-    {ATTR_keys_strings, TYPE(TEXT) | TYPE(TEXTS)},
-    {ATTR_values_strings, TYPE(TEXT) | TYPE(TEXTS)},
-    {ATTR_default_string, TYPE(TEXT) | TYPE(TEXTS)},
-    {ATTR_keys_int64s, TYPE(INT) | TYPE(INTS)},
-    {ATTR_values_int64s, TYPE(INT) | TYPE(INTS)},
-    {ATTR_default_int64, TYPE(INT) | TYPE(INTS)},
-    {ATTR_keys_floats, TYPE(FLOAT) | TYPE(FLOATS)},
-    {ATTR_values_floats, TYPE(FLOAT) | TYPE(FLOATS)},
-    {ATTR_default_float, TYPE(FLOAT) | TYPE(FLOATS)},
-    {ATTR_body, TYPE(GRAPH)},
-    {ATTR_then_branch, TYPE(GRAPH)},
-    {ATTR_else_branch, TYPE(GRAPH)},
+    ANY(perm, TYPE(INTS)),
+    ANY(strides, TYPE(INTS)),
+    ANY(cats_int64s, TYPE(INTS)),
+    ANY(activation_alpha, TYPE(FLOATS)),
+    ANY(activation_beta, TYPE(FLOATS)),
+    ANY(base_values, TYPE(FLOATS)),
+    ANY(coefficients, TYPE(FLOATS)),
+    ANY(imputed_value_floats, TYPE(FLOATS)),
+    ANY(prob_a, TYPE(FLOATS)),
+    ANY(rho, TYPE(FLOATS)),
+    ANY(support_vectors, TYPE(FLOATS)),
+    ANY(activations, TYPE(TEXTS)),
+    ANY(cats_strings, TYPE(TEXTS)),
+    ANY(pool_strings, TYPE(TEXTS)),
+    ANY(separators, TYPE(TEXTS)),
+    ANY(stopwords, TYPE(TEXTS)),
+    ANY(delimiter, TYPE(TEXT)),
+    ANY(equation, TYPE(TEXT)),
+    ANY(pattern, TYPE(TEXT)),
+    ANY(tokenexp, TYPE(TEXT)),
+    ANY(keys_strings, TYPE(TEXT) | TYPE(TEXTS)),
+    ANY(values_strings, TYPE(TEXT) | TYPE(TEXTS)),
+    ANY(default_string, TYPE(TEXT) | TYPE(TEXTS)),
+    ANY(keys_int64s, TYPE(INT) | TYPE(INTS)),
+    ANY(values_int64s, TYPE(INT) | TYPE(INTS)),
+    ANY(default_int64, TYPE(INT) | TYPE(INTS)),
+    ANY(keys_floats, TYPE(FLOAT) | TYPE(FLOATS)),
+    ANY(values_floats, TYPE(FLOAT) | TYPE(FLOATS)),
+    ANY(default_float, TYPE(FLOAT) | TYPE(FLOATS)),
+    ANY(body, TYPE(GRAPH)),
+    ANY(then_branch, TYPE(GRAPH)),
+    ANY(else_branch, TYPE(GRAPH)),
+    OF(Scaler, offset, TYPE(FLOATS)),
+    OF(Scaler, scale, TYPE(FLOATS)),
+    OF(TfIdfVectorizer, weights, TYPE(FLOATS)),
 };
 
-static bool attr_type_fits(const struct attr *a)
+static bool attr_type_fits(const struct node *n, const struct attr *a)
 {
     for (size_t i = 0; i < sizeof attr_types / sizeof *attr_types; i++) {
-        if (attr_types[i].key == a->key)
+        if (attr_types[i].key == a->key && (attr_types[i].op == OP_NONE || attr_types[i].op == n->op))
             return (attr_types[i].types >> a->type & 1) != 0;
     }
     return true;
@@ -157,7 +169,7 @@ static enum pen_status check_attrs(struct graph *g, uint32_t node, struct pen_er
     const struct node *n = &g->nodes[node];
     for (uint32_t k = 0; k < n->attr_count; k++) {
         const struct attr *a = &n->attrs[k];
-        if (!attr_type_fits(a))
+        if (!attr_type_fits(n, a))
             return pen_error_set(reterr, PEN_ERR_INVALID,
                                  "node %s (%s): the attribute %s has another type than it needs", n->name,
                                  op_def(n->op)->name, attr_name(a->key));

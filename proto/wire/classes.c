@@ -49,12 +49,44 @@ double tensor_value(const struct pen_tensor *t, size_t index)
     }
 }
 
+enum number_form number_form(enum pen_dtype dtype)
+{
+    switch (dtype) {
+    case PEN_DTYPE_F32:
+    case PEN_DTYPE_F64:
+    case PEN_DTYPE_F16:
+    case PEN_DTYPE_BF16:
+        return NUMBER_FRACTION;
+    case PEN_DTYPE_I8:
+    case PEN_DTYPE_I16:
+    case PEN_DTYPE_I32:
+    case PEN_DTYPE_I64:
+        return NUMBER_SIGNED;
+    case PEN_DTYPE_U8:
+    case PEN_DTYPE_BOOL:
+    case PEN_DTYPE_U16:
+    case PEN_DTYPE_U32:
+    case PEN_DTYPE_U64:
+        return NUMBER_UNSIGNED;
+    default:
+        return NUMBER_NONE;
+    }
+}
+
+uint64_t tensor_whole(const struct pen_tensor *t, size_t index)
+{
+    const size_t bytes = pen_dtype_bits(t->dtype) / 8;
+    const unsigned beyond = 64 - 8 * (unsigned)bytes;
+    uint64_t number = 0;
+    memcpy(&number, (const char *)t->data + index * bytes, bytes);
+    return number_form(t->dtype) == NUMBER_SIGNED ? (uint64_t)((int64_t)(number << beyond) >> beyond) : number;
+}
+
 /* ---- which outputs are a classifier's ---- */
 
 static bool scores_type(enum pen_dtype dtype)
 {
-    return dtype == PEN_DTYPE_F32 || dtype == PEN_DTYPE_F64 || dtype == PEN_DTYPE_F16 || dtype == PEN_DTYPE_BF16 ||
-           dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8;
+    return number_form(dtype) == NUMBER_FRACTION || dtype == PEN_DTYPE_U8 || dtype == PEN_DTYPE_I8;
 }
 
 uint32_t classes_rows(const struct pen_tensor *output)

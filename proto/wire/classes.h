@@ -20,6 +20,13 @@
 /* Element i of a tensor of numbers; data need not be aligned. NaN for other types. */
 double tensor_value(const struct pen_tensor *tensor, size_t index);
 
+enum number_form { NUMBER_NONE, NUMBER_FRACTION, NUMBER_SIGNED, NUMBER_UNSIGNED };
+/* NUMBER_NONE: tensor_value gives NaN for the type. */
+enum number_form number_form(enum pen_dtype dtype);
+
+/* Element i of a tensor of whole numbers, exact; of a signed type it is an int64_t. A double keeps only 53 bits of it. */
+uint64_t tensor_whole(const struct pen_tensor *tensor, size_t index);
+
 /* Rows of an output: its first dimension; 1 when it has no other. */
 uint32_t classes_rows(const struct pen_tensor *output);
 

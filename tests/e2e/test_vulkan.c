@@ -273,6 +273,7 @@ Test(vulkan, tuned_kernels_are_kept_and_a_broken_table_is_ignored_with_a_line)
     cr_assert_eq(tune(dir, digits, true, &out, &err), 0, "%s", err);
     cr_assert_not_null(strstr(out, "\"stored\":true"), "%s", out);
     cr_assert_not_null(strstr(out, "\"gemv\":"), "%s", out);
+    cr_assert_not_null(strstr(out, "\"wrong\":[]"), "%s", out);
     const char *const extra[] = {"--vk-allow-software", "--vk-cache-dir", dir, NULL};
     size_t classes = 0;
     for (const char *at = strstr(out, "\"chosen\""); at != NULL; at = strstr(at + 1, "\"chosen\"")) {

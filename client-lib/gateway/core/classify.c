@@ -4,65 +4,19 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "classes.h"
 #include "inference.h"
 
 struct ranked {
     double score;
-    uint64_t whole; /* of a whole number, with its sign: a double keeps only 53 bits of it */
+    uint64_t whole; /* tensor_whole; 0 of fractions */
     uint32_t index;
 };
 
-enum form { FRACTIONS, SIGNED, UNSIGNED };
-
-static enum form form_of(enum pen_dtype dtype)
-{
-    switch (dtype) {
-    case PEN_DTYPE_F32:
-    case PEN_DTYPE_F64:
-    case PEN_DTYPE_F16:
-    case PEN_DTYPE_BF16:
-        return FRACTIONS;
-    case PEN_DTYPE_I8:
-    case PEN_DTYPE_I16:
-    case PEN_DTYPE_I32:
-    case PEN_DTYPE_I64:
-        return SIGNED;
-    default:
-        return UNSIGNED;
-    }
-}
-
-static double fraction(const struct pen_tensor *tensor, const char *at)
-{
-    float single;
-    double wide;
-    uint16_t half;
-    switch (tensor->dtype) {
-    case PEN_DTYPE_F32:
-        memcpy(&single, at, sizeof single);
-        return (double)single;
-    case PEN_DTYPE_F64:
-        memcpy(&wide, at, sizeof wide);
-        return wide;
-    default:
-        memcpy(&half, at, sizeof half);
-        return (double)(tensor->dtype == PEN_DTYPE_F16 ? pen_f16_to_f32(half) : pen_bf16_to_f32(half));
-    }
-}
-
 static struct ranked element(const struct pen_tensor *tensor, size_t at, uint32_t index)
 {
-    size_t size = pen_dtype_bits(tensor->dtype) / 8;
-    const char *from = (const char *)tensor->data + at * size;
-    enum form form = form_of(tensor->dtype);
-    if (form == FRACTIONS)
-        return (struct ranked){.score = fraction(tensor, from), .index = index};
-    uint64_t whole = 0;
-    memcpy(&whole, from, size);
-    if (form == UNSIGNED)
-        return (struct ranked){(double)whole, whole, index};
-    int64_t number = (int64_t)(whole << (64 - size * 8)) >> (64 - size * 8);
-    return (struct ranked){(double)number, (uint64_t)number, index};
+    const bool whole = number_form(tensor->dtype) != NUMBER_FRACTION;
+    return (struct ranked){tensor_value(tensor, at), whole ? tensor_whole(tensor, at) : 0, index};
 }
 
 /* The best first; among equals the first; NaN last. */
@@ -80,17 +34,17 @@ static int by_score(const void *a, const void *b)
 }
 
 /* The score as Triton writes it: whole numbers without a point. */
-static void write_score(const struct ranked *ranked, enum form form, struct bytes *to)
+static void write_score(const struct ranked *ranked, enum number_form form, struct bytes *to)
 {
-    if (form == SIGNED)
+    if (form == NUMBER_SIGNED)
         bytes_signed(to, (int64_t)ranked->whole);
-    else if (form == UNSIGNED)
+    else if (form == NUMBER_UNSIGNED)
         bytes_unsigned(to, ranked->whole);
     else
         bytes_format(to, "%f", ranked->score);
 }
 
-static void write_row(const struct ranked *ranked, uint32_t count, enum form form, const struct pen_model *model,
+static void write_row(const struct ranked *ranked, uint32_t count, enum number_form form, const struct pen_model *model,
                       struct bytes *to)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -107,27 +61,12 @@ static void write_row(const struct ranked *ranked, uint32_t count, enum form for
     }
 }
 
-static bool is_numeric(const struct pen_tensor *tensor)
-{
-    switch (tensor->dtype) {
-    case PEN_DTYPE_BOOL:
-    case PEN_DTYPE_F32:
-    case PEN_DTYPE_F64:
-    case PEN_DTYPE_F16:
-    case PEN_DTYPE_BF16:
-        return true;
-    default:
-        return pen_dtype_bits(tensor->dtype) % 8 == 0 && tensor->dtype != PEN_DTYPE_NONE &&
-               tensor->dtype != PEN_DTYPE_STRING && tensor->dtype < PEN_DTYPE_C64;
-    }
-}
-
 enum pen_status inference_classify(const struct pen_tensor *tensor, uint32_t classes, bool batched,
                                    const struct pen_model *model, struct hold *hold, struct pen_tensor *ret_tensor,
                                    struct pen_error *reterr)
 {
     uint64_t elements = 0;
-    if (!is_numeric(tensor) || pen_tensor_elements(tensor, &elements) != PEN_OK)
+    if (number_form(tensor->dtype) == NUMBER_NONE || pen_tensor_elements(tensor, &elements) != PEN_OK)
         return pen_error_set(reterr, PEN_ERR_UNSUPPORTED, "output %s has no numbers to be classified by", tensor->name);
     bool rowed = batched && tensor->rank > 1;
     uint64_t rows = rowed ? (uint64_t)tensor->dims[0] : 1, width = rows ? elements / rows : 0;
@@ -138,7 +77,7 @@ enum pen_status inference_classify(const struct pen_tensor *tensor, uint32_t cla
         for (uint64_t i = 0; i < width; i++)
             ranked[i] = element(tensor, (size_t)(row * width + i), (uint32_t)i);
         qsort(ranked, (size_t)width, sizeof *ranked, by_score);
-        write_row(ranked, count, form_of(tensor->dtype), model, &text);
+        write_row(ranked, count, number_form(tensor->dtype), model, &text);
     }
     char *data = ranked && !text.failed ? hold_take(hold, text.used + 1) : NULL;
     if (data && text.used)

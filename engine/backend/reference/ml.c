@@ -47,7 +47,7 @@ enum pen_status kernel_binarizer(struct kernel_call *k)
 /* Item i of a float list that may hold one value for all; `def` when the list is absent. */
 static double list_at(const struct attr *a, int64_t i, double def)
 {
-    if (a == NULL || a->type != ATTR_FLOATS || a->count == 0) {
+    if (a == NULL || a->count == 0) {
         return def;
     }
     return (double)a->floats[a->count == 1 ? 0 : (uint32_t)i % a->count];

@@ -78,8 +78,7 @@ static void row_store(struct kernel_call *k, const struct pool *p, int64_t row, 
     const struct attr *weights = node_attr(k->n, ATTR_weights);
     bool tf = node_text_is(k->n, ATTR_mode, "TF", true), idf = node_text_is(k->n, ATTR_mode, "IDF", false);
     for (uint32_t g = 0; g < p->grams && !tf; g++) {
-        double w =
-            weights != NULL && weights->type == ATTR_FLOATS && g < weights->count ? (double)weights->floats[g] : 1.0;
+        double w = weights != NULL && g < weights->count ? (double)weights->floats[g] : 1.0;
         double *c = &count[p->columns[g]];
         *c = idf ? (*c > 0.0 ? w : 0.0) : *c * w;
     }

@@ -10,7 +10,10 @@
 #include "backend/vulkan/plan.h"
 #include "backend/vulkan/seen.h"
 
-/* Kernels whose results are not those of the simple ones are left out, and the row names them. At most class_us of runs per class. *ret_stored: the table was written; false without a cache folder. The new table is used from here on. */
+/*
+ * At most class_us of runs per class; the row names kernels that are left out, as their results are not those of the simple ones. *ret_stored: the table was
+ * written; false without a cache folder. The new table is used from here on.
+ */
 enum pen_status vk_tune(struct backend *b, uint64_t class_us, pen_tune_row_function *say, void *context,
                         bool *ret_stored, struct pen_error *reterr);
 

@@ -97,13 +97,17 @@ Test(verify, branches_give_what_their_node_gives)
 /* An attribute whose type is another than what its readers take for granted. */
 Test(verify, lists_texts_and_bodies_have_their_type)
 {
-    static const enum attr_key keys[] = {ATTR_strides,  ATTR_perm, ATTR_activations,
-                                         ATTR_equation, ATTR_body, ATTR_keys_strings};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    static const struct {
+        enum op op;
+        enum attr_key key;
+    } wrong[] = {{OP_Neg, ATTR_strides},   {OP_Neg, ATTR_perm},     {OP_Neg, ATTR_activations},
+                 {OP_Neg, ATTR_equation},  {OP_Neg, ATTR_body},     {OP_Neg, ATTR_keys_strings},
+                 {OP_Scaler, ATTR_offset}, {OP_Scaler, ATTR_scale}, {OP_TfIdfVectorizer, ATTR_weights}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct graph *g = build_graph();
-        uint32_t x = build_input(g, "x", DIMS(1, 1, 1)), y = build_node(g, OP_Neg, IDS(x));
+        uint32_t x = build_input(g, "x", DIMS(1, 1, 1)), y = build_node(g, wrong[i].op, IDS(x));
         build_output(g, y);
-        cr_assert_eq(graph_attr_int(g, maker(g, y), keys[i], 7), PEN_OK);
+        cr_assert_eq(graph_attr_int(g, maker(g, y), wrong[i].key, 7), PEN_OK);
         refuse(g, "has another type than it needs");
     }
 }
