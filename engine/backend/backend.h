@@ -209,10 +209,13 @@ void placement_add(struct placement *a, const struct placement *b);
 /* "xnnpack 61/64 nodes 99.2 % of MACs; reference 3/64 nodes 0.8 % of MACs; 2 crossings" */
 void placement_text(const struct placement *p, char *text, size_t bytes);
 
-/* trial.c: facts for one plausible choice of the dynamic dims, to learn which shapes are resolvable once inputs are concrete. NULL without memory. */
-struct shape_env *trial_env_new(const struct graph *g);
+/*
+ * trial.c: facts for one plausible choice of the dynamic dims, to learn which shapes are resolvable once inputs are concrete. Where each choice raises a contradiction,
+ * that of the shapes in the graph, with its node; NO_MEMORY.
+ */
+enum pen_status trial_env_new(const struct graph *g, struct shape_env **ret_env, struct pen_error *reterr);
 /* The same with sizes that inputs usually have, where they raise no contradiction: for what is computed with them. */
-struct shape_env *trial_env_usual(const struct graph *g);
+enum pen_status trial_env_usual(const struct graph *g, struct shape_env **ret_env, struct pen_error *reterr);
 
 /* Multiply-adds of a node for known shapes, 0 when unknown or not counted (placement, profile). */
 uint64_t node_macs(const struct graph *g, const struct node *n, const struct fact *facts);

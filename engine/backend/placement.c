@@ -463,10 +463,10 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
                               struct placement_choice how, const bool *later, struct placement **ret_placement,
                               struct pen_error *reterr)
 {
-    enum pen_status status = PEN_ERR_NO_MEMORY;
     struct placement *p = calloc(1, sizeof *p);
     struct chooser c = {.g = g, .p = p, .later = later, .how = how};
-    struct shape_env *trial = trial_env_new(g);
+    struct shape_env *trial = NULL;
+    enum pen_status status = trial_env_new(g, &trial, reterr);
     c.trial = trial;
     c.classes = calloc((size_t)g->node_count + 1, sizeof *c.classes);
     c.from = calloc((size_t)g->node_count + 1, sizeof *c.from);
@@ -475,17 +475,12 @@ enum pen_status placement_new(const struct open_backend *backends, uint32_t coun
     c.stays = calloc((size_t)g->node_count + 1, sizeof *c.stays);
     uint32_t *maker = makers_of(g);
     c.maker = maker;
-    if (trial == NULL) { /* a body whose nodes contradict each other: say which */
-        status = shape_env_new(g, NULL, NULL, false, &trial, reterr);
-        c.trial = trial;
-        if (status != PEN_OK) {
-            goto out;
-        }
-        status = PEN_ERR_NO_MEMORY;
+    if (status != PEN_OK) {
+        goto out;
     }
     if (p == NULL || c.forwarded == NULL || c.stays == NULL || maker == NULL || c.classes == NULL || c.from == NULL ||
         c.reasons == NULL) {
-        pen_error_set(reterr, status, "no memory to place %" PRIu32 " nodes", g->node_count);
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to place %" PRIu32 " nodes", g->node_count);
         goto out;
     }
     PEN_ASSERT(count <= BACKENDS_MAX, "a placement has room for all open backends");

@@ -38,7 +38,8 @@ static bool shapes_fill(const struct graph *g, int64_t size, int64_t (*pins)[PEN
     return dynamic;
 }
 
-static struct shape_env *env_new(const struct graph *g, const int64_t *sizes);
+static enum pen_status env_new(const struct graph *g, const int64_t *sizes, struct shape_env **ret_env,
+                               struct pen_error *reterr);
 
 /* The node that has the body, and which of its inputs is the body's first; NULL: the graph around it has changed. */
 static const struct node *owner_of(const struct graph *body, uint32_t *ret_first)
@@ -81,8 +82,8 @@ static bool owner_shapes(const struct graph *body, const struct shape_env *aroun
 /* A body with the shapes that its node has when the graph around it is tried. */
 static struct shape_env *env_within(const struct graph *g, const int64_t *sizes, struct shape *shapes)
 {
-    struct shape_env *around = env_new(g->parent, sizes), *env = NULL;
-    if (around != NULL && owner_shapes(g, around, shapes) &&
+    struct shape_env *around = NULL, *env = NULL;
+    if (env_new(g->parent, sizes, &around, NULL) == PEN_OK && owner_shapes(g, around, shapes) &&
         shape_env_new(g, shapes, NULL, false, &env, NULL) != PEN_OK) {
         env = NULL;
     }
@@ -90,7 +91,8 @@ static struct shape_env *env_within(const struct graph *g, const int64_t *sizes,
     return env;
 }
 
-static struct shape_env *env_new(const struct graph *g, const int64_t *sizes)
+static enum pen_status env_new(const struct graph *g, const int64_t *sizes, struct shape_env **ret_env,
+                               struct pen_error *reterr)
 {
     struct shape *shapes = calloc((size_t)g->input_count + 1, sizeof *shapes);
     int64_t(*pins)[PEN_MAX_RANK] = calloc((size_t)g->input_count + 1, sizeof *pins), tried[SIZES + SIDES];
@@ -110,20 +112,24 @@ static struct shape_env *env_new(const struct graph *g, const int64_t *sizes)
     if (dynamic && env == NULL && g->parent != NULL) {
         env = env_within(g, sizes, shapes);
     }
-    if (shapes != NULL && pins != NULL && env == NULL && shape_env_new(g, NULL, NULL, false, &env, NULL) != PEN_OK) {
-        env = NULL;
+    enum pen_status status = PEN_OK;
+    if (shapes == NULL || pins == NULL) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to try shapes");
+    } else if (env == NULL) {
+        status = shape_env_new(g, NULL, NULL, false, &env, reterr);
     }
     free(shapes);
     free(pins);
-    return env;
+    *ret_env = status == PEN_OK ? env : NULL;
+    return status;
 }
 
-struct shape_env *trial_env_new(const struct graph *g)
+enum pen_status trial_env_new(const struct graph *g, struct shape_env **ret_env, struct pen_error *reterr)
 {
-    return env_new(g, small_first);
+    return env_new(g, small_first, ret_env, reterr);
 }
 
-struct shape_env *trial_env_usual(const struct graph *g)
+enum pen_status trial_env_usual(const struct graph *g, struct shape_env **ret_env, struct pen_error *reterr)
 {
-    return env_new(g, usual_first);
+    return env_new(g, usual_first, ret_env, reterr);
 }

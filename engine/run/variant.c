@@ -40,17 +40,18 @@ enum pen_status variants_new(struct pen_model *model, struct variants **ret_vari
         return PEN_OK;
     }
     struct variants *v = calloc(1, sizeof *v);
-    struct shape_env *env = trial_env_new(model->graph);
-    enum pen_status status =
-        v != NULL && env != NULL ? specialise_find(model->graph, env, &v->found) : PEN_ERR_NO_MEMORY;
+    struct shape_env *env = NULL;
+    enum pen_status status = trial_env_new(model->graph, &env, reterr);
+    if (status == PEN_OK && (v == NULL || specialise_find(model->graph, env, &v->found) != PEN_OK)) {
+        status = pen_error_set(reterr, PEN_ERR_NO_MEMORY, "no memory to look for inputs that decide shapes");
+    }
     shape_env_free(env);
     if (status != PEN_OK || !specialise_useful(&v->found)) {
         if (v != NULL) {
             specialise_fini(&v->found);
         }
         free(v);
-        return status == PEN_OK ? PEN_OK
-                                : pen_error_set(reterr, status, "no memory to look for inputs that decide shapes");
+        return status;
     }
     v->model = model;
     *ret_variants = v;

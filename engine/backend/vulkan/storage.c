@@ -215,12 +215,13 @@ static bool boundary_known(const struct partition *part, const struct shape_env 
 
 enum pen_status vk_storage_open(struct plan *plan, struct pen_error *reterr)
 {
-    struct shape_env *env = trial_env_usual(plan->g);
-    if (env == NULL) {
-        return pen_error_set(reterr, PEN_ERR_NO_MEMORY, "vulkan: no memory for a trial");
+    struct shape_env *env = NULL;
+    enum pen_status status = trial_env_usual(plan->g, &env, reterr);
+    if (status != PEN_OK) {
+        return status;
     }
     plan->storage.state = VK_STORAGE_OPEN;
-    enum pen_status status = boundary_known(&plan->part, env) ? vk_storage_settle(plan, env, reterr) : PEN_OK;
+    status = boundary_known(&plan->part, env) ? vk_storage_settle(plan, env, reterr) : PEN_OK;
     shape_env_free(env);
     return status;
 }

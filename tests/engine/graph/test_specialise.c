@@ -11,8 +11,8 @@ static struct specialise found_in(struct graph *g)
 {
     struct specialise s = {0};
     cr_assert_eq(graph_annotate(g, NULL), PEN_OK);
-    struct shape_env *env = trial_env_new(g);
-    cr_assert_not_null(env);
+    struct shape_env *env = NULL;
+    cr_assert_eq(trial_env_new(g, &env, NULL), PEN_OK);
     cr_assert_eq(specialise_find(g, env, &s), PEN_OK);
     shape_env_free(env);
     return s;
